@@ -65,11 +65,10 @@ def auto(folder: Path, limit: str) -> str:
     if limit:
         os.environ["FEDBNSL_IN_MEMORY_BYTES"] = limit
     from fedbnsl import learn
-    from fedbnsl.data.folder import batches, chunked_table
+    from fedbnsl.data.folder import batches
 
     if limit:  # modules that are already imported have read the default
-        for module in (batches, chunked_table):
-            module.IN_MEMORY_BYTES = int(limit)
+        batches.IN_MEMORY_BYTES = int(limit)
     found = learn(str(folder), engine="inline", bootstrap=0)
     assert bool(limit) == any("in passes" in note for note in found.result.notes)
     named = ", ".join(one.name for one in found.result.diagnosed.findings) or "none"

@@ -102,7 +102,7 @@ def turns_of(
     And the most memory that one of the processes held, in MB.
     """
     from fedbnsl.data.folder.about import Declared
-    from fedbnsl.data.folder.chunked_table import LargeTable, open_table
+    from fedbnsl.data.folder.table import open_table
     from fedbnsl.tasks.silo.readers import Readers
 
     readers = {count: Readers(NAMES[0], count) for count in counts}
@@ -115,7 +115,7 @@ def turns_of(
                 turns.append({})
                 for count, one in readers.items():
                     table = open_table(folder / f"{NAMES[0]}.parquet", Declared(), one.map)
-                    assert isinstance(table, LargeTable)
+                    assert table.streamed
                     before, begin = _cpu_seconds(one), time.perf_counter()
                     result = repr(table.profile()) if what == "profile" else moments_of(table)
                     seconds = time.perf_counter() - begin
@@ -133,7 +133,7 @@ def moments_of(table: Any) -> str:
     from fedbnsl.algorithms.statistics.moments import about_means
 
     schema = Schema(table.source.names, {NAMES[0]: table.source.rows})
-    means, products = about_means(table.passes(schema, NAMES[0]))
+    means, products = about_means(table.view(schema, NAMES[0]))
     return means.tobytes().hex() + products.tobytes().hex()
 
 
@@ -201,17 +201,17 @@ def moments(folder: Path) -> str:
     from fedbnsl.algorithms.core.schema import Schema
     from fedbnsl.algorithms.statistics.moments import about_means
     from fedbnsl.data.folder.batches import ParquetParts
-    from fedbnsl.data.folder.chunked_table import ChunkedRows
+    from fedbnsl.data.folder.table import RowView
 
     source = ParquetParts(folder / f"{NAMES[0]}.parquet")
-    about_means(ChunkedRows(source, Schema(source.names, {NAMES[0]: source.rows}), source.rows))
+    about_means(RowView(source, Schema(source.names, {NAMES[0]: source.rows}), source.rows))
     return f"{source.rows * len(source.names):,} cells"
 
 
 def profile(folder: Path) -> str:
     """Describe the large silo, as before every run."""
     from fedbnsl.data.folder.about import Declared
-    from fedbnsl.data.folder.chunked_table import open_table
+    from fedbnsl.data.folder.table import open_table
 
     return f"{open_table(folder / f'{NAMES[0]}.parquet', Declared()).profile().rows:,} rows"
 

@@ -1,6 +1,8 @@
-"""Sources of rows that a silo reads in passes, some rows at a time: Parquet files, a database query, or a text file.
+"""Sources of a silo's rows: text files, Parquet files, database queries, and files that are read as a whole.
 
-A batch is a pyarrow RecordBatch. Only a few batches are in memory at a time, whatever the number of rows.
+Every source yields its rows in batches, some rows at a time, as pyarrow RecordBatches. Only a few batches are in memory
+at a time, whatever the number of rows. `source_of` opens the source of a silo; a source that fits into memory is a
+`CachedSource`, which keeps the columns that were read and yields all rows in one batch.
 
 A query is a file `<silo>.sql` whose first line names the database in a comment.
 
@@ -16,9 +18,9 @@ import codecs
 import io
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -30,23 +32,38 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import FloatArray, check_names
 from fedbnsl.algorithms.errors import BadInput, quoted
 
-from .check import Keep, check_same_columns, is_repeated
-from .columns import EMPTY, HEADER, with_point
-from .formats import BROKEN, cell_text, memory_limit, open_bytes, parquet_parts
+from .about import Declared
+from .check import Keep, check_same_columns, distinct_names, is_repeated, written_name
+from .formats import (
+    BROKEN,
+    Sheet,
+    cell_text,
+    is_sheet,
+    is_text,
+    kind_of,
+    memory_limit,
+    open_bytes,
+    parquet_parts,
+    read_sheet,
+)
 from .harmonise import check_harmonised, factor_of, harmonised
 from .scan import (
+    DECIMAL_COMMA,
+    MISSING,
+    NO_FORM,
     SNIFFED_ROWS,
     Form,
     Text,
     cell_fault,
+    empty_cells,
     find_fault,
     first_rows,
     is_empty,
     label_of,
+    labels_of,
     number_of,
     numbered_rows,
     place_in_text,
-    place_of_row,
     read_header,
     text_of,
 )
@@ -72,8 +89,13 @@ class Source(Protocol):
         ...
 
     @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns, stripped; names of columns that cannot be read are marked (see `is_repeated`)."""
+        ...
+
+    @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns, stripped."""
+        """The names of the columns that can be read."""
         ...
 
     @property
@@ -89,8 +111,9 @@ class Source(Protocol):
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
         """Yield batches of rows with the columns `names` in this order.
 
-        A text file yields numbers, except in the columns `words`. Raises `BadInput` for unreadable content, and
-        `NotNumbersError` for a cell of a text file that should be a number.
+        A text file yields numbers, except in the columns `words`, or in other columns that are already in memory as
+        text. Raises `BadInput` for unreadable content, and `NotNumbersError` for a cell of a text file that should be
+        a number.
         """
         ...
 
@@ -108,6 +131,15 @@ class NotNumbersError(BadInput):
         self.column = column
 
 
+PlaceOf = Callable[[int], str]
+"""the place of a row (from 0) in messages"""
+
+
+def keep_all(name: str) -> bool:
+    """Keep every column."""
+    return True
+
+
 def rows_at_once(columns: int) -> int:
     """The number of rows of a batch with this number of columns."""
     return max(MIN_BATCH_ROWS, min(MAX_BATCH_ROWS, BATCH_CELLS // max(columns, 1)))
@@ -118,6 +150,8 @@ class ParquetParts:
     """Rows in Parquet files with the same columns, one file after another; `path` is a file or a folder of files."""
 
     path: Path
+    keep: Keep = keep_all
+    """whether to read the column of a name; columns that are not read may have the same name"""
     words: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     groups: tuple[tuple[Path, tuple[int, ...]], ...] | None = None
@@ -129,9 +163,14 @@ class ParquetParts:
         return tuple(parquet_parts(self.path)) if self.path.is_dir() else (self.path,)
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The columns of the first file."""
+    def header(self) -> tuple[str, ...]:
+        """The columns of the first file, including columns with the same name, which are marked (see `is_repeated`)."""
         return tuple(self._columns(self.files[0]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that can be read."""
+        return readable_names(self.header)
 
     @cached_property
     def rows(self) -> int:
@@ -146,15 +185,23 @@ class ParquetParts:
         """Yield the rows (see `Source.batches`). Raises `BadInput` if the files have different columns."""
         for file, groups in self.groups or ((file, None) for file in self.files):
             columns = self._columns(file)
-            check_same_columns(file, list(columns), self.names, self.files[0].name)
+            check_same_columns(file, list(columns), self.header, self.files[0].name)
             with _open_parquet(file) as parquet:
                 selected, size = [columns[name] for name in names], rows_at_once(len(names))
                 for batch in parquet.iter_batches(size, row_groups=groups, columns=selected, use_threads=False):
                     yield batch.select(selected)
 
     def place(self, row: int) -> str:
-        """The place of row `row` (from 0): the file, and the row within the file."""
-        return place_of_row(self.path, row)
+        """The place of row `row` (from 0) of all files: the file, and the row within the file."""
+        for file in self.files:
+            if file == self.path:
+                break
+            with _open_parquet(file) as parquet:
+                rows = parquet.metadata.num_rows
+            if row < rows:
+                break
+            row -= rows
+        return f"{file}: row {row + 1}"
 
     def parts(self, columns: int) -> "Sequence[tuple[ParquetParts, int]]":
         """Consecutive row groups of at least `PART_CELLS` cells (see `parts_of`)."""
@@ -179,13 +226,16 @@ class ParquetParts:
                 sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
             yield from ((file, group, size) for group, size in enumerate(sizes))
 
-    @staticmethod
-    def _columns(file: Path) -> dict[str, str]:
-        """The names of the columns of `file` as written, by their stripped names."""
+    def _columns(self, file: Path) -> dict[str, str]:
+        """The names of the columns of `file` as written, by their distinct names; without an index that pandas wrote.
+
+        Raises `BadInput` for invalid names, and if several columns that are to be read have the same name.
+        """
         with _open_parquet(file) as parquet:
-            written = parquet.schema_arrow.names
-        check_names(str(file), [name.strip() for name in written])
-        return {name.strip(): name for name in written}
+            schema = parquet.schema_arrow
+        index = (schema.pandas_metadata or {}).get("index_columns", ())
+        written = [name for name in schema.names if name not in index]
+        return dict(zip(distinct_names(str(file), [name.strip() for name in written], self.keep), written, strict=True))
 
 
 @contextmanager
@@ -194,6 +244,8 @@ def _open_parquet(file: Path) -> Iterator[Any]:
     import pyarrow
     import pyarrow.parquet
 
+    if file.exists() and file.stat().st_size == 0:
+        raise BadInput(f"{file}: the file is empty")
     try:
         with pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES) as parquet:
             yield parquet
@@ -239,6 +291,11 @@ class QuerySource:
         if not query.strip():
             raise BadInput(f"{self.path}: there is no query below line 1")
         return database[1], query.strip().rstrip(";")
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The columns of the query's result."""
+        return self.names
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -326,7 +383,10 @@ def _one_line(error: Exception) -> str:
     return str(error).splitlines()[0]
 
 
-NO_FORM = Form()
+HEADER = re.compile(r"\s*[^\r\n]*(\r\n|\r|\n|\Z)")
+EMPTY = sorted({variant for mark in MISSING for variant in (mark, mark.upper(), mark.capitalize(), mark.title())})
+EMPTY += ["NaN", "-NaN", "+NaN"]
+"""the usual spellings of the markers of missing values"""
 PLAIN_WHOLE = re.compile(r"(0|-?[1-9]\d{0,14})(\.0*)?", re.ASCII)
 """pattern of a whole number that has one spelling as a label and as a float"""
 HEAD_BYTES = 1 << 20
@@ -349,17 +409,24 @@ class TextFile:
 
     @cached_property
     def _head(self) -> Text:
-        """The first lines and the dialect; raises `BadInput` if the file cannot be read."""
+        """The first lines and the dialect, for which the whole file is examined if it fits into memory.
+
+        Raises `BadInput` if the file cannot be read.
+        """
+        whole = not exceeds_memory(self.path)
         try:
             with open_bytes(self.path) as stream:
-                content: bytes = stream.read(HEAD_BYTES)
+                content: bytes = stream.read() if whole else stream.read(HEAD_BYTES)
         except BROKEN as error:
-            raise BadInput(f"{self.path}: cannot be read: {str(error).splitlines()[0]}") from error
-        if len(content) == HEAD_BYTES and b"\n" in content:
+            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            raise BadInput(f"{self.path}: cannot be read: {reason}") from error
+        if not whole and len(content) == HEAD_BYTES and b"\n" in content:
             content = content[: content.rindex(b"\n") + 1]
-        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        if not whole and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise BadInput(f"{self.path}: UTF-16 files of this size cannot be read: write it as UTF-8 or Parquet")
-        return text_of(str(self.path), content, self.form)
+        text = text_of(str(self.path), content, self.form)
+        end = text.content.rfind("\n", 0, HEAD_BYTES) + 1 if len(text.content) > HEAD_BYTES else 0
+        return replace(text, content=text.content[:end]) if end else text
 
     @cached_property
     def header(self) -> tuple[str, ...]:
@@ -369,7 +436,7 @@ class TextFile:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns that can be read."""
-        return tuple(name for name in self.header if not is_repeated(name))
+        return readable_names(self.header)
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -452,7 +519,7 @@ class TextFile:
                     skip_rows=len(header[0].splitlines()),
                     use_threads=False,
                     block_size=max(BLOCK_BYTES, min(LINES_OF_BLOCK * longest, MAX_BLOCK_BYTES)),
-                    encoding=self.form.encoding or ("cp1252" if head.legacy else "utf8"),
+                    encoding="utf8" if head.encoding == "utf-8-sig" else head.encoding,
                 ),
                 parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=head.separator),
                 convert_options=pyarrow.csv.ConvertOptions(
@@ -501,8 +568,64 @@ class TextFile:
                 yield pyarrow.RecordBatch.from_arrays(arrays, names=list(names))
 
     def _lines(self) -> io.TextIOWrapper:
-        encoding = self.form.encoding or ("cp1252" if self._head.legacy else "utf-8-sig")
-        return io.TextIOWrapper(open_bytes(self.path), encoding=encoding, errors="replace", newline="")
+        return io.TextIOWrapper(open_bytes(self.path), encoding=self._head.encoding, errors="replace", newline="")
+
+
+def with_point(cell: str, decimal: str) -> str:
+    """A cell whose number has the mark `decimal`, with a decimal point."""
+    return cell.replace(",", ".") if decimal == "," and DECIMAL_COMMA.fullmatch(cell.strip()) else cell
+
+
+@dataclass(frozen=True)
+class SheetSource:
+    """The rows of a file that is read as a whole (`formats.read_sheet`), in one batch."""
+
+    path: Path
+    form: Form = NO_FORM
+    keep: Keep = keep_all
+    """whether to read the column of a name; columns that are not read may have the same name"""
+    words: frozenset[str] = frozenset()
+
+    @property
+    def _sheet(self) -> Sheet:
+        return read_sheet(self.path, self.form.sheet)
+
+    @cached_property
+    def header(self) -> tuple[str, ...]:
+        """The columns of the sheet, including columns with the same name, which are marked (see `is_repeated`)."""
+        return tuple(distinct_names(str(self.path), self._sheet.header, self.keep))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that can be read."""
+        return readable_names(self.header)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on doubtful choices in reading the file."""
+        return self._sheet.notes
+
+    def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
+        """Yield the rows (see `Source.batches`); a column whose cells have several types has text."""
+        import pandas as pd
+        import pyarrow
+
+        columns = dict(zip(self.header, self._sheet.columns, strict=True))
+        arrays = []
+        for name in names:
+            values = columns[name]
+            if values.dtype.kind == "f":
+                arrays.append(pyarrow.array(values, mask=np.isnan(values)))
+            else:
+                codes, distinct = pd.factorize(values)
+                cells = pyarrow.array([cell_text(value) for value in distinct], pyarrow.string())
+                arrays.append(pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes, mask=codes < 0), cells))
+        if arrays:
+            yield pyarrow.RecordBatch.from_arrays(arrays, names=list(names))
+
+    def place(self, row: int) -> str:
+        """The place of row `row` (from 0), as the program that wrote the file numbers it."""
+        return f"{self.path}: {self._sheet.place(row)}"
 
 
 @dataclass(frozen=True)
@@ -518,8 +641,13 @@ class HarmonisedSource:
         return self.source.path
 
     @property
+    def header(self) -> tuple[str, ...]:
+        """The columns of the source."""
+        return self.source.header
+
+    @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns. Raises `BadInput` if `about.json` names a column that does not exist."""
+        """The columns that can be read. Raises `BadInput` if `about.json` names a column that does not exist."""
         check_harmonised(self.path, self.form, self.source.names)
         return self.source.names
 
@@ -589,6 +717,161 @@ def harmonised_array(form: Form, name: str, column: Any, path: Path) -> Any:
         return pyarrow.array(scaled, mask=np.isnan(scaled))
     cells, codes = cells_in(column)
     return pyarrow.array(harmonised(form, name, cells, path)).take(pyarrow.array(codes))
+
+
+@dataclass(frozen=True)
+class CachedSource:
+    """The rows of a `source` that fits into memory, in one batch; a column is read once."""
+
+    source: Source
+    columns: dict[tuple[str, bool], Any] = field(default_factory=dict)
+    """the columns that were read, by name and by whether they were read as text"""
+
+    @property
+    def path(self) -> Path:
+        """The file or folder."""
+        return self.source.path
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The columns of the source."""
+        return self.source.header
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that can be read."""
+        return self.source.names
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The columns to read as text."""
+        return self.source.words
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on doubtful choices in reading the rows."""
+        return self.source.notes
+
+    def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
+        """Yield the rows (see `Source.batches`)."""
+        import pyarrow
+
+        as_numbers = {name for name in names if name not in words and (name, True) not in self.columns}
+        as_numbers |= {name for name in names if name not in words and (name, False) in self.columns}
+        missing = [name for name in names if (name, name not in as_numbers) not in self.columns]
+        read = [*self.source.batches(missing, words)] if missing else []
+        if missing and not read:
+            return
+        for number, name in enumerate(missing):
+            chunks = [batch.column(number) for batch in read]
+            whole = chunks[0] if len(chunks) == 1 else pyarrow.chunked_array(chunks).unify_dictionaries()
+            self.columns[name, name not in as_numbers] = whole if len(chunks) == 1 else whole.combine_chunks()
+        if names:
+            columns = [self.columns[name, name not in as_numbers] for name in names]
+            yield pyarrow.RecordBatch.from_arrays(columns, names=list(names))
+
+    def place(self, row: int) -> str:
+        """The place of row `row` (from 0)."""
+        return self.source.place(row)
+
+
+def open_source(path: Path, form: Form = NO_FORM, keep: Keep = keep_all) -> Source:
+    """The rows at `path`, of which those columns are read that `keep` accepts, with the dialect, rows, recoding and
+    units of `form`.
+
+    Raises `BadInput` for a file that does not exist.
+    """
+    if not path.exists():
+        raise BadInput(f"{path}: no such file")
+    source: Source
+    if path.is_dir() or kind_of(path) == "parquet":
+        source = ParquetParts(path, keep)
+    elif kind_of(path) == "query":
+        source = QuerySource(path)
+    else:
+        source = SheetSource(path, form, keep) if is_sheet(path) else TextFile(path, form, keep)
+    return HarmonisedSource(source, form) if form.recode or form.scale or form.rows else source
+
+
+def exceeds_memory(path: Path) -> bool:
+    """Whether the rows at `path` must be read in passes.
+
+    Folders of Parquet parts and queries are always read in passes. Parquet files are read in passes if they have more
+    than `IN_MEMORY_BYTES` / 8 cells, and text files if they have more than `IN_MEMORY_BYTES` bytes.
+    """
+    if path.is_dir() or kind_of(path) == "query":
+        return True
+    if kind_of(path) == "parquet":
+        return 8 * cell_count(path) > IN_MEMORY_BYTES
+    return is_text(path) and path.is_file() and path.stat().st_size > IN_MEMORY_BYTES
+
+
+def source_of(path: Path, declared: Declared) -> Source:
+    """The rows at `path` as `declared`: a `CachedSource` if they fit into memory. Raises as `open_source`."""
+    source = open_source(path, declared.form, declared.keeps)
+    return source if exceeds_memory(path) else CachedSource(source)
+
+
+def readable_names(header: Sequence[str]) -> tuple[str, ...]:
+    """The names in `header` that are not marked (see `is_repeated`)."""
+    return tuple(name for name in header if not is_repeated(name))
+
+
+def left_out_names(source: Source, selected: Sequence[str]) -> tuple[str, ...]:
+    """The columns of `source` that are not `selected`; the column that names the silo of each row (`--by`) is last."""
+    plain = source.source if isinstance(source, CachedSource) else source
+    owner = plain.form.rows[:1] if isinstance(plain, HarmonisedSource) and plain.form.rows else ()
+    others = [written_name(name) for name in source.header if name not in selected and name not in owner]
+    return (*dict.fromkeys(others), *owner)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of text: row i has the text `cells[codes[i]]`; distinct `cells` are in the order of their first rows."""
+
+    name: str
+    codes: NDArray[np.integer[Any]]
+    cells: list[str]
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.codes)
+
+
+def columns_in_memory(source: Source, keep: Keep = keep_all) -> list[Column]:
+    """The columns of `source` that `keep` accepts as text, with all rows in memory; a missing cell is ""."""
+    names = [name for name in source.names if keep(name)]
+    numbers: dict[str, dict[str, int]] = {name: {} for name in names}
+    codes: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
+    for batch in source.batches(names, names):
+        for name, column in zip(names, batch.columns, strict=True):
+            cells, own = cells_in(column)
+            number, (present, positions) = numbers[name], np.unique(own, return_inverse=True)
+            found = [number.setdefault(cells[code], len(number)) for code in present.tolist()]
+            codes[name].append(np.array(found, np.int64)[positions])
+    empty = np.empty(0, np.int64)
+    return [Column(name, np.concatenate([empty, *codes[name]]), list(numbers[name])) for name in names]
+
+
+def labels_in(source: Source, name: str) -> list[str]:
+    """The label in each row of a column. Raises `BadInput` with the place of an empty cell."""
+    (column,) = columns_in_memory(source, lambda one: one == name)
+    check_cells(source.place, [column], {name: empty_cells(column.cells)})
+    labels = labels_of(column.cells, None)
+    return [labels[code] for code in column.codes.tolist()]
+
+
+def check_cells(place_of: PlaceOf, columns: Sequence[Column], faults: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise `BadInput` for the first cell, row by row, that is among the `faults` of its column."""
+    found = []
+    for number, column in enumerate(columns):
+        if faulty := faults.get(column.name):
+            wrong = np.array([cell in faulty for cell in column.cells], dtype=np.bool_)[column.codes]
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                found.append((row, number, faulty[column.cells[column.codes[row]]]))
+    for row, number, fault in sorted(found)[:1]:
+        raise BadInput(f"{place_of(row)}, column {quoted(columns[number].name)}: {fault}")
 
 
 def numbers_in(column: Any) -> FloatArray | None:

@@ -2,7 +2,7 @@
 
 The first complete pass reads all columns and cuts the series into stretches, as `series.py` does in memory. If the time
 step is not declared, one or two passes over the times come before, to find the step. Later passes read the measured
-columns only (`ChunkedRows`): from the lengths of the stretches, learners know where windows end. Rows must be sorted by
+columns only (`RowView`): from the lengths of the stretches, learners know where windows end. Rows must be sorted by
 series and time, because sorting would need all rows in memory. Series with labels are refused, and so are empty cells
 that a learner would model.
 """
@@ -24,9 +24,8 @@ from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 from ..federated import MIN_SILO_ROWS
 from . import batches
 from .about import ABOUT, Declared
-from .batches import HarmonisedSource, ParquetParts, QuerySource, Source, cells_in, numbers_in
+from .batches import CachedSource, HarmonisedSource, ParquetParts, QuerySource, Source, cells_in, numbers_in, source_of
 from .check import check_same_columns
-from .chunked_table import ChunkedRows, Mapper, source_of
 from .dates import dates_of, periods_of, times_of
 from .formats import cell_text
 from .profile import BEYOND_RANGE, beyond
@@ -45,6 +44,7 @@ from .series import (
     number_faults,
     read_series,
 )
+from .table import Mapper, RowView
 
 SORT = "rows of series that exceed the memory limit must be sorted by series and time"
 
@@ -68,7 +68,7 @@ class SeriesPasses:
         """Zero for each column, because rows with an empty cell are left out."""
         return (0,) * len(self.variables)
 
-    def rows(self, schema: Schema) -> ChunkedRows:
+    def rows(self, schema: Schema) -> RowView:
         """The table `[n_rows, n_variables]` with its columns in the order of `schema`, read in passes."""
         return self.series.rows(schema, sum(self.stretches))
 
@@ -102,6 +102,8 @@ def series_source(path: Path, declared: Declared) -> Source | None:
     be computed in memory. With other data, they are read in passes.
     """
     source = source_of(path, declared)
+    if isinstance(source, CachedSource):
+        return None
     plain = source.source if isinstance(source, HarmonisedSource) else source
     limit = batches.IN_MEMORY_BYTES // 8
     if isinstance(plain, ParquetParts):
@@ -183,13 +185,13 @@ class LargeSeries:
         excluded = tuple(name for name in self.source.names if not self.declared.keeps(name))
         return SeriesPasses(self, names, tuple(cutter.lengths), cutter.step, cutter.left_out, excluded)
 
-    def rows(self, schema: Schema, count: int, mapper: Mapper = map) -> ChunkedRows:
+    def rows(self, schema: Schema, count: int, mapper: Mapper = map) -> RowView:
         """The `count` complete rows in the form of `schema`, read in passes.
 
         `mapper` applies a function to each part, for sums that need no windows.
         """
         check_same_columns(self._path, self._names, schema.variables, "the schema")
-        return ChunkedRows(self.source, replace(schema, complete_rows=True), count, mapper=mapper)
+        return RowView(self.source, replace(schema, complete_rows=True), count, mapper=mapper)
 
     @property
     def _path(self) -> Path:

@@ -20,12 +20,11 @@ from fedbnsl.algorithms.core.schema import EVENT_COLUMNS, FloatArray, Schema, ch
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .about import NO_DECLARATION, Declared
+from .batches import Column, Source, check_cells, columns_in_memory, left_out_names, source_of
 from .check import check_labels
-from .chunked_table import column_names
-from .columns import Column, check_cells, read_typed
 from .dates import periods_of, times_of
 from .formats import BROKEN, kind_of
-from .scan import canonical_order, cell_fault, check_label_column, empty_cells, fold_spelling, labels_of, place_of_row
+from .scan import canonical_order, cell_fault, check_label_column, empty_cells, fold_spelling, labels_of
 from .series import TIME, find_column
 
 NO_EPSILON = "--epsilon: no learner of event sequences is private"
@@ -69,7 +68,7 @@ def refuse_undeclared(path: Path, declared: Declared) -> None:
     if not declared.may_be_series or path.is_dir() or kind_of(path) == "query":
         return
     try:
-        found = sorted(name.lower() for name in column_names(path, declared) if declared.keeps(name))
+        found = sorted(name.lower() for name in source_of(path, declared).names if declared.keeps(name))
     except (BadInput, *BROKEN):
         return  # the error is raised when the rows are read
     if found in (sorted((TIME, EVENT)), sorted((TIME, EVENT, DEVICE)), sorted((TIME, EVENT, DEVICE, NEIGHBOURS))):
@@ -86,8 +85,8 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
     """
     if path.is_dir() or kind_of(path) == "query":
         raise BadInput(f"{path}: events cannot be read in passes: write them to one file")
-    read = read_typed(path, declared.form, lambda name: False, declared.keeps)
-    columns = {column.name: column for column in read.columns if isinstance(column, Column)}
+    source = source_of(path, declared)
+    columns = {column.name: column for column in columns_in_memory(source, declared.keeps)}
     for name in declared.reading.only:
         if name not in columns and not declared.is_key(name):
             raise BadInput(f"{path}: --only: {quoted(name)} is not a column; it selects columns, not types of events")
@@ -107,7 +106,7 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
     moments, faults = times_of(clock.cells)
     labels = [one for one in (keys[EVENT], keys[DEVICE]) if one is not None]
     invalid = {clock.name: faults} | {name: empty_cells(columns[name].cells) for name in labels}
-    check_cells(path, list(columns.values()), invalid, declared.form)
+    check_cells(source.place, list(columns.values()), invalid)
     n = len(clock)
     if n < 2:
         raise BadInput(f"{path}: fewer than two events")
@@ -115,7 +114,7 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
     names, devices = _codes(columns[str(keys[DEVICE])]) if keys[DEVICE] is not None else ((), np.zeros(n, np.intp))
     types, codes = _codes(event)
     order = np.lexsort((codes, times, devices))
-    starts, ends = _windows(path, clock, times, devices, declared)
+    starts, ends = _windows(source, clock, times, devices, declared)
     if (starts == ends).all():
         remedy = 'declare {"window": [begin, end]} in about.json'
         raise BadInput(
@@ -125,7 +124,7 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
     if keys[NEIGHBOURS] is not None:
         values = np.hstack([values, _links(names, devices, columns[str(keys[NEIGHBOURS])])[devices]])
     dates = any(map(cell_fault, clock.cells)) and periods_of(clock.cells) is None
-    return EventTable(types, values[order], read.left_out, dates)
+    return EventTable(types, values[order], left_out_names(source, tuple(columns)), dates)
 
 
 def _named_time(path: Path, names: Collection[str], declared: Declared) -> str | None:
@@ -226,13 +225,13 @@ def _codes(column: Column) -> tuple[tuple[str, ...], Any]:
 
 
 def _windows(
-    path: Path, clock: Column, times: FloatArray, devices: Any, declared: Declared
+    source: Source, clock: Column, times: FloatArray, devices: Any, declared: Declared
 ) -> tuple[FloatArray, FloatArray]:
     """The begin and the end of the window of each event's device, `[n]` each.
 
     Raises `BadInput` for an event outside a declared window, and for an invalid window.
     """
-    window = _window_of(declared, path)
+    window = _window_of(declared, source.path)
     if window is None:
         number = int(devices.max()) + 1
         starts, ends = np.full(number, np.inf), np.full(number, -np.inf)
@@ -245,5 +244,5 @@ def _windows(
         row = int(outside[0])
         cell = clock.cells[clock.codes[row]]
         fault = f"{quoted(cell)} is outside the window of about.json"
-        raise BadInput(f"{place_of_row(path, row, declared.form)}, column {quoted(clock.name)}: {fault}")
+        raise BadInput(f"{source.place(row)}, column {quoted(clock.name)}: {fault}")
     return np.full(len(times), begin), np.full(len(times), end)

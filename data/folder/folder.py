@@ -33,6 +33,7 @@ from .about import (
     read_about,
     write_about,
 )
+from .batches import labels_in, open_source
 from .check import (
     check_columns,
     check_is_file,
@@ -48,8 +49,6 @@ from .check import (
     visible_entries,
 )
 from .chunked_series import SeriesPasses, have_times, open_series, passes_notes
-from .chunked_table import AnyTable, holds_parts, is_streamed, open_table, rows_of
-from .columns import read_names
 from .events import (
     NO_EPSILON,
     check_same_times,
@@ -76,7 +75,7 @@ from .series import (
     series_schema,
 )
 from .suggestions import is_site, site_notes
-from .table import read_table
+from .table import Table, holds_parts, open_table
 from .targets import named_targets, with_targets
 from .truth import read_structure, read_structures, read_truth, write_structure
 
@@ -218,22 +217,21 @@ def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
 def site_column(path: Path) -> str | None:
     """The column of a file whose name suggests that it has the silo of each row, such as `hospital`; None otherwise."""
     try:
-        names = read_names(path, declarations(read_about(path)).at_silo("").form)
+        names = open_source(path, declarations(read_about(path)).at_silo("").form).names
     except (BadInput, *BROKEN):
         return None
     return next((name for name in names if is_site(name)), None)
 
 
 def _silos_in(path: Path, by: str) -> dict[str, Path]:
-    """The silos that the column `by` names, each with the file; raises `BadInput` as `Table.labels` does."""
+    """The silos that the column `by` names, each with the file; raises `BadInput` as `labels_in` does."""
     if path.is_dir() or kind_of(path) == "query":
         raise BadInput(f"{path}: --by reads one file: write the rows to one, or a query for each silo")
     declared = declarations(read_about(path), replace(READ_ALL, only=(by,)))
     form = declared.at_silo(path.name).form
-    check_harmonised(
-        path, replace(form, recode=(), scale=(), rows=(by, "")), read_names(path, form, lambda name: name == by)
-    )
-    silos = sorted(set(read_table(path, Declared(form=form, reading=declared.reading)).labels(by)))
+    source = open_source(path, replace(form, recode=(), scale=(), rows=None), lambda name: name == by)
+    check_harmonised(path, replace(form, recode=(), scale=(), rows=(by, "")), source.names)
+    silos = sorted(set(labels_in(source, by)))
     for silo in silos:
         check_silo_name(f"{path}: column {quoted(by)}", silo)
     return dict.fromkeys(silos, path)
@@ -260,7 +258,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
         inferred = _inferred_schema(folder, files, declared, tables)
         rows = {}
         for silo, table in tables.items():
-            rows[silo] = rows_of(table, inferred.schema, silo)
+            rows[silo] = table.rows(inferred.schema, silo)
     check_checksums(place_of(folder), about, files)
     schema = _with_targets(inferred.schema, declared)
     if len(files) == 1 and reading.by is None:
@@ -329,23 +327,21 @@ def _checked_declarations(
 
 
 def _inferred_schema(
-    folder: Path, files: Mapping[str, Path], declared: Declared, tables: Mapping[str, AnyTable] | None = None
+    folder: Path, files: Mapping[str, Path], declared: Declared, tables: Mapping[str, Table] | None = None
 ) -> InferredSchema:
     """The schema of the silos' files, from their `tables` if these are open already."""
+    streamed: dict[str, bool] = {}
 
     def profiles(request: Declared) -> dict[str, Profile]:
-        return {
-            silo: (
-                replace(tables[silo], declared=request.at_silo(silo))
-                if tables
-                else open_table(path, request.at_silo(silo))
-            ).profile()
-            for silo, path in files.items()
-        }
+        found = {}
+        for silo, path in files.items():
+            own = request.at_silo(silo)
+            table = replace(tables[silo], declared=own) if tables else open_table(path, own)
+            found[silo], streamed[silo] = table.profile(), table.streamed
+        return found
 
     inferred = negotiate_schema(str(folder), profiles, declared, {silo: str(path) for silo, path in files.items()})
-    streamed = tuple(silo for silo, path in files.items() if is_streamed(path, declared.at_silo(silo)))
-    return replace(inferred, schema=replace(inferred.schema, streamed=streamed))
+    return replace(inferred, schema=replace(inferred.schema, streamed=tuple(filter(streamed.__getitem__, files))))
 
 
 def _read_events(

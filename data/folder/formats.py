@@ -1,10 +1,9 @@
 """The formats of tables: which entries of a folder are read, and how the files of other programs are opened.
 
-`FORMATS` is the list of all endings. `columns.py` reads text tables, also compressed, and Parquet files; `batches.py`
-reads them in passes if they are large, and reads queries. This module reads the other formats as a whole, each into a
-`Sheet` of columns: a spreadsheet (openpyxl), a file of SPSS or Stata (pyreadstat), or JSON Lines. The value labels of
-SPSS and Stata become the cells of a column if all its values have a label. The missing values that such a file declares
-are empty cells.
+`FORMATS` is the list of all endings. `batches.py` reads text tables, also compressed, Parquet files and queries. This
+module reads the other formats as a whole, each into a `Sheet` of columns: a spreadsheet (openpyxl), a file of SPSS or
+Stata (pyreadstat), or JSON Lines. The value labels of SPSS and Stata become the cells of a column if all its values
+have a label. The missing values that such a file declares are empty cells.
 """
 
 import bz2
@@ -383,18 +382,6 @@ def _name_text(cell: Any) -> str:
     if cell is None:
         return ""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(_dated(cell))
-
-
-def place_in_parts(folder: Path, row: int) -> str:
-    """The place of row `row` (from 0) of a folder of Parquet parts: the part, and the row within the part."""
-    import pyarrow.parquet
-
-    for part in parquet_parts(folder):
-        rows = pyarrow.parquet.read_metadata(part).num_rows
-        if row < rows:
-            return f"{part}: row {row + 1}"
-        row -= rows
-    return str(folder)
 
 
 LIMIT_VARIABLE = "FEDBNSL_IN_MEMORY_BYTES"

@@ -15,7 +15,7 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray, Kind, Schema
 from fedbnsl.algorithms.errors import BadInput, quoted
-from fedbnsl.algorithms.statistics.moments import Chunked, Found
 
+from . import batches
 from .about import Declared
-from .batches import IN_MEMORY_BYTES, ParquetParts, QuerySource, cells_in, numbers_in
-from .check import check_same_columns, distinct_names, is_repeated, written_name
+from .batches import ParquetParts, QuerySource, cells_in, numbers_in, open_source
+from .check import distinct_names, is_repeated, written_name
 from .formats import is_text, kind_of, open_bytes
 from .harmonise import check_harmonised, factor_of, harmonised_cells
 from .profile import LARGEST, Profile
@@ -162,98 +162,94 @@ def _is_readable(cell: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class PrivateTable:
-    """A silo's table in a run with an ε (see the module)."""
+class PrivateSource:
+    """The rows of a silo in a run with an ε (see the module): a `Source` that no cell makes fail."""
 
     path: Path
     declared: Declared
-    mapper: Callable[..., Iterator[Any]] = map
-    """applies a function to each part (see `chunked_table.Mapper`)"""
     part: ParquetParts | None = None
     """the part of the rows that is read; if None, all rows are read"""
+    words: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
     def profile(self) -> Profile:
         """The description of the table: its columns, and its number of rows."""
-        check_harmonised(self.path, self.declared.form, self._names)
-        left_out = [name for name in self._names if is_repeated(name) or not self.declared.keeps(name)]
-        read = [name for name in self._variables if name not in left_out]
-        return Profile.of_names(read, self._count, tuple(dict.fromkeys(map(written_name, left_out))))
-
-    def rows(self, schema: Schema, silo: str) -> "NDArray[Any] | ClippedRows":
-        """The table `[n_rows, n_variables]` of numbers and codes, in memory or to be read in passes.
-
-        Raises `BadInput` if the columns or the number of rows differ from `schema`.
-        """
-        read = [name for name in self._variables if name in schema.variables or self.declared.keeps(name)]
-        names = [name for name in read if name not in schema.aside and not is_repeated(name)]
-        check_same_columns(self.path, names, schema.variables, "the schema")
-        passes = ClippedRows(self, schema, schema.rows[silo])
-        if silo in schema.streamed:
-            return passes
-        return np.ascontiguousarray(np.concatenate([*passes]))
+        check_harmonised(self.path, self.declared.form, self.header)
+        left_out = [name for name in self.header if is_repeated(name) or not self.declared.keeps(name)]
+        read = [name for name in self.variables if name not in left_out]
+        return Profile.of_names(read, self.count, tuple(dict.fromkeys(map(written_name, left_out))))
 
     @property
     def streamed(self) -> bool:
         """Whether the rows are read in passes, because they exceed the limit of tables in memory."""
-        large = 8 * self._count * len(self._names) > IN_MEMORY_BYTES
+        large = 8 * self.count * len(self.header) > batches.IN_MEMORY_BYTES
         return large or self.path.is_dir() or isinstance(self._source, QuerySource)
 
     @cached_property
     def _source(self) -> _Text | ParquetParts | QuerySource:
         if self.part is not None:
             return self.part
-        if not self.path.exists():
-            raise BadInput(f"{self.path}: no such file")
-        if self.path.is_dir() or kind_of(self.path) == "parquet":
-            return ParquetParts(self.path)
-        if kind_of(self.path) == "query":
-            return QuerySource(self.path)
-        if not is_text(self.path):
+        if not is_text(self.path) and not self.path.is_dir() and kind_of(self.path) not in ("parquet", "query"):
             raise BadInput(
                 f"{self.path}: a run with an ε reads only CSV and Parquet files, because no cell makes these fail: "
                 "convert it"
             )
-        return _Text(self.path, self.declared.form)
+        source = open_source(self.path, Form(), self.declared.keeps)
+        return source if isinstance(source, ParquetParts | QuerySource) else _Text(self.path, self.declared.form)
 
     @cached_property
-    def _names(self) -> list[str]:
+    def header(self) -> tuple[str, ...]:
+        """The columns, including columns with the same name, which are marked (see `is_repeated`)."""
         if isinstance(self._source, QuerySource):
             with self._redacted():
-                return list(self._source.names)
-        return distinct_names(str(self.path), self._source.names, self.declared.keeps)
+                return self._source.names
+        if isinstance(self._source, ParquetParts):
+            return self._source.header
+        return tuple(distinct_names(str(self.path), self._source.names, self.declared.keeps))
 
     @property
-    def _variables(self) -> list[str]:
+    def names(self) -> tuple[str, ...]:
+        """The columns that can be read."""
+        return tuple(name for name in self.header if not is_repeated(name))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
         """The columns, except for times and series identifiers if the data are declared as time series."""
         series = self.declared.kind == "time-series"
-        return [name for name in self._names if not (series and name.lower() in SERIES_KEYS)]
+        return tuple(name for name in self.names if not (series and name.lower() in SERIES_KEYS))
 
     @cached_property
-    def _count(self) -> int:
+    def count(self) -> int:
+        """The number of rows."""
         source = self._source
         if isinstance(source, QuerySource):
             with self._redacted():
                 return sum(batch.num_rows for batch in source.batches(source.names[:1]))
         return source.rows() if isinstance(source, _Text) else source.rows
 
-    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
-        """Yield the rows, some at a time: the columns `names` as arrow arrays."""
+    def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
+        """Yield the rows (see `Source.batches`); a text file yields text."""
+        import pyarrow
+
         if isinstance(self._source, _Text):
-            places = [self._names.index(name) for name in names]
+            places = [self.header.index(name) for name in names]
             for columns in self._source.batches():
-                yield [columns[place] for place in places]
+                yield pyarrow.RecordBatch.from_arrays([columns[place] for place in places], names=list(names))
         else:
             with self._redacted():
                 for batch in self._source.batches(names):
-                    yield [_readable(column) for column in batch.columns]
+                    yield pyarrow.RecordBatch.from_arrays(list(map(_readable, batch.columns)), names=list(names))
 
-    def parts(self, columns: int) -> list[tuple["PrivateTable", int]]:
+    def place(self, row: int) -> str:
+        """The file, because messages of a run with an ε name no row."""
+        return str(self.path)
+
+    def parts(self, columns: int) -> Sequence[tuple["PrivateSource", int]]:
         """Parts that can be read separately, in order, with their numbers of rows; empty unless there are several."""
         if not isinstance(self._source, ParquetParts):
-            return []
+            return ()
         with self._redacted():
-            parts = self._source.parts(columns)
-        return [(replace(self, mapper=map, part=part), rows) for part, rows in parts]
+            return [(replace(self, part=part), rows) for part, rows in self._source.parts(columns)]
 
     @contextmanager
     def _redacted(self) -> Iterator[None]:
@@ -267,74 +263,31 @@ class PrivateTable:
             ) from None
 
 
-@dataclass(frozen=True)
-class ClippedRows:
-    """The rows of a `PrivateTable` in the form of `schema`, for learners: a `Chunked` table.
+def clipped_codes(name: str, column: Any, levels: Sequence[str], declared: Declared) -> NDArray[np.int64]:
+    """The codes of a column `[n_rows]`: a cell that is not one of the `levels` counts as the first."""
+    texts, codes = cells_in(column)
+    texts = harmonised_cells(declared.form, name, texts)
+    of_cell = np.array(codes_of(labels_of(texts, levels), levels), dtype=np.int64)
+    return np.asarray(np.maximum(of_cell, 0)[codes])
 
-    Discrete data are int64 codes, and other data are float64; there are no empty cells.
+
+def clipped_numbers(name: str, column: Any, declared: Declared) -> FloatArray:
+    """The numbers of a column `[n_rows]`: a cell that is no number counts as 0, and numbers are clipped to `LARGEST`.
+
+    A number that is declared to mark a missing value counts as 0, too.
     """
+    import pyarrow
 
-    table: PrivateTable
-    schema: Schema
-    count: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.count, len(self.schema.variables)
-
-    def __iter__(self) -> Iterator[NDArray[Any]]:
-        """Yield the rows, some at a time. Raises `BadInput` if their number differs from the schema."""
-        names, levels, read = self.schema.variables, self.schema.levels, 0
-        for columns in self.table.batches(names):
-            pairs = zip(names, columns, strict=True)
-            rows = np.column_stack(
-                [
-                    self._codes(name, column, levels[name]) if name in levels else self._numbers(name, column)
-                    for name, column in pairs
-                ]
-            )
-            read += len(rows)
-            yield rows
-        self._check_count(read)
-
-    def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
-        """Yield `work` of each part of the rows, in order (see `Divided`)."""
-        parts = self.table.parts(self.shape[1])
-        if not parts:
-            yield work(self)
-            return
-        self._check_count(sum(rows for _, rows in parts))
-        yield from self.table.mapper(work, (replace(self, table=part, count=rows) for part, rows in parts))
-
-    def _check_count(self, read: int) -> None:
-        if read != self.count:
-            raise BadInput(f"{self.table.path}: it has {read} rows, not {self.count} as when the run began")
-
-    def _codes(self, name: str, column: Any, levels: Sequence[str]) -> NDArray[np.int64]:
+    form = declared.form
+    if name in dict(form.recode):
         texts, codes = cells_in(column)
-        texts = harmonised_cells(self.table.declared.form, name, texts)
-        of_cell = np.array(codes_of(labels_of(texts, levels), levels), dtype=np.int64)
-        return np.asarray(np.maximum(of_cell, 0)[codes])
-
-    def _numbers(self, name: str, column: Any) -> FloatArray:
-        import pyarrow
-
-        form = self.table.declared.form
-        if name in dict(form.recode):
-            texts, codes = cells_in(column)
-            column = pyarrow.array(harmonised_cells(replace(form, scale=()), name, texts)).take(pyarrow.array(codes))
-        values = numbers_in(column)
-        if values is None:
-            values = _parsed(column, form.decimal == ",")
-        values = np.where(self._marked(name, values), 0.0, values * factor_of(form, name))
-        return np.clip(np.nan_to_num(values, nan=0.0, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
-
-    def _marked(self, name: str, values: FloatArray) -> NDArray[np.bool_]:
-        """Whether each number is a declared marker of missing values, `[n_rows]`."""
-        marks: Mapping[str, tuple[str, ...]] = self.table.declared.marks
-        numbers = [float(mark) for mark in marks.get(name, ()) if re.fullmatch(NUMBER, mark)]
-        return np.isin(values, numbers)
+        column = pyarrow.array(harmonised_cells(replace(form, scale=()), name, texts)).take(pyarrow.array(codes))
+    values = numbers_in(column)
+    if values is None:
+        values = _parsed(column, form.decimal == ",")
+    marks = [float(mark) for mark in declared.marks.get(name, ()) if re.fullmatch(NUMBER, mark)]
+    values = np.where(np.isin(values, marks), 0.0, values * factor_of(form, name))
+    return np.clip(np.nan_to_num(values, nan=0.0, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
 
 
 def _parsed(column: Any, decimal_comma: bool) -> FloatArray:

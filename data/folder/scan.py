@@ -8,7 +8,7 @@ The dialect of a file is its separator, encoding and decimal mark. A declaration
 Otherwise the dialect is detected; if several are plausible, an error proposes a declaration.
 
 Reading row by row is slow. So it is used for the first rows of a file, and for the whole file only to find the place of
-a row or of a fault, or if the fast reader (`columns.py`) has failed.
+a row or of a fault, or if the fast reader (`batches.TextFile`) has failed.
 """
 
 import csv
@@ -29,7 +29,7 @@ from fedbnsl.algorithms.core.schema import name_fault
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .check import Keep, distinct_names
-from .formats import cell_text, empty_column_notes, is_sheet, is_text, open_bytes, place_in_parts, read_sheet
+from .formats import empty_column_notes
 from .header import EXAMINED_ROWS, header_fault, utf_16
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "<na>", "?", ".", "-"})
@@ -247,6 +247,7 @@ class Text:
     content: str
     separator: str = ","
     decimal: str = "."
+    encoding: str = "utf-8-sig"
     legacy: bool = False
     unnamed: int = 0
     """number of empty columns without a name at the end, which are removed from `content`"""
@@ -272,7 +273,7 @@ def text_of(place: str, content: bytes, form: Form) -> Text:
     unnamed = _unnamed(decoded, separator)
     if unnamed:
         decoded = re.sub(rf"{re.escape(separator) * unnamed}[ \t]*(?=\r?\n|\r|\Z)", "", decoded)
-    text = Text(decoded, separator, ".", legacy, unnamed)
+    text = Text(decoded, separator, ".", encoding, legacy, unnamed)
     return replace(text, decimal=form.decimal or _decimal(place, head, separator))
 
 
@@ -375,12 +376,6 @@ FaultOf = Callable[[str, str], str | None]
 """(column, cell) -> the fault of the cell; None if the cell has no fault"""
 
 
-def read_text(path: Path, form: Form = NO_FORM) -> Text:
-    """The text of a file with its dialect; `form` is the declared part. Raises `BadInput` as `text_of` does."""
-    with open_bytes(path) as file:
-        return text_of(str(path), file.read(), form)
-
-
 def read_header(path: Path, text: Text, keep: Keep = lambda name: True) -> list[str]:
     """The names in the first row of `text`, stripped, as `distinct_names` returns them.
 
@@ -429,12 +424,10 @@ def find_fault(
     separator: str,
     header: Sequence[str],
     fault_of: FaultOf,
-    silo: tuple[str, str] | None = None,
 ) -> str | None:
     """The line, column and value of the first fault in `lines` below a valid `header`; None if there is no fault.
 
-    `fault_of(column, cell)` is the fault of a cell; a row of another length is a fault, too. Cells are examined only in
-    the rows of `silo`, given by a column and its label.
+    `fault_of(column, cell)` is the fault of a cell; a row of another length is a fault, too.
     """
     rows = numbered_rows(lines, separator)
     try:
@@ -442,8 +435,6 @@ def find_fault(
         for line, row in rows:
             if len(row) != len(header):
                 return f"{path}: {_wrong_length(line, row, header)}"
-            if silo is not None and not _is_of(silo, header, row):
-                continue
             for name, cell in zip(header, row, strict=True):
                 fault = fault_of(name, cell)
                 if fault:
@@ -453,38 +444,14 @@ def find_fault(
     return None
 
 
-def place_of_row(path: Path, row: int, form: Form = NO_FORM) -> str:
-    """The place of row `row` (from 0) of a silo: "path: line 3" in a text file, "path: row 2" in other formats."""
-    if is_text(path) and not path.is_dir():
-        text = read_text(path, form)
-        return place_in_text(path, StringIO(text.content, newline=""), text.separator, row, form.rows)
-    if is_sheet(path):
-        sheet = read_sheet(path, form.sheet)
-        if form.rows is not None:
-            column = sheet.columns[sheet.header.index(form.rows[0])]
-            own = (number for number, cell in enumerate(column) if label_of(cell_text(cell)) == form.rows[1])
-            row = next(islice(own, row, None))
-        return f"{path}: {sheet.place(row)}"
-    return place_in_parts(path, row) if path.is_dir() else f"{path}: row {row + 1}"
-
-
-def place_in_text(
-    path: Path, lines: Iterable[str], separator: str, row: int, silo: tuple[str, str] | None = None
-) -> str:
-    """The last line of row `row` (from 0) of `silo` in the `lines` of `path`. Raises `BadInput` for a broken row."""
+def place_in_text(path: Path, lines: Iterable[str], separator: str, row: int) -> str:
+    """The last line of row `row` (from 0) in the `lines` of `path`. Raises `BadInput` for a broken row."""
     try:
         rows = numbered_rows(lines, separator)
-        names = [name.strip() for name in next(rows)[1]]
-        own = (line for line, cells in rows if silo is None or _is_of(silo, names, cells))
-        return f"{path}: line {next(islice(own, row, None))}"
+        next(rows)
+        return f"{path}: line {next(islice(rows, row, None))[0]}"
     except csv.Error as error:
         raise BadInput(f"{path}: {error}") from None
-
-
-def _is_of(silo: tuple[str, str], header: Sequence[str], row: Sequence[str]) -> bool:
-    """Whether a row belongs to `silo`, which is given by a column and its label."""
-    column, label = silo
-    return label_of(row[header.index(column)]) == label
 
 
 def numbered_rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:

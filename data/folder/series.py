@@ -22,13 +22,21 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import MIN_SILO_ROWS
 from .about import NO_DECLARATION, Declared
+from .batches import (
+    Column,
+    PlaceOf,
+    Source,
+    check_cells,
+    columns_in_memory,
+    left_out_names,
+    open_source,
+    source_of,
+)
 from .check import check_table
-from .chunked_table import column_names, columns_in_memory, source_of
-from .columns import Column, Read, check_cells, read_columns, read_typed
 from .dates import times_of
-from .formats import BROKEN, kind_of
+from .formats import BROKEN
 from .profile import BEYOND_RANGE, beyond
-from .scan import MISSING, NO_FORM, Form, cell_fault, check_label_column, empty_cells, labels_of, place_of_row
+from .scan import MISSING, NO_FORM, Form, cell_fault, check_label_column, empty_cells, labels_of
 
 FloatArray = NDArray[np.float64]
 
@@ -72,8 +80,7 @@ class Recording:
     times: FloatArray
     written: NDArray[np.object_]
     rows: NDArray[np.intp]
-    form: Form = NO_FORM
-    """the declared dialect of the file"""
+    place_of: PlaceOf
     excluded: tuple[str, ...] = ()
     """the columns that were not read"""
 
@@ -96,16 +103,17 @@ def read_recording(
 
     The default keys are columns with the names `series` and `time`, if they exist. Only columns that `keep` accepts are
     read; `form` is the declared dialect, and `levels` has the levels of columns of labels. Raises `BadInput` naming
-    file, line, column and value as `read_columns` does, for a missing column, a series without a name, an invalid time,
-    and a cell that is neither a finite number, nor a declared level, nor empty.
+    file, line, column and value for a file that is not a table, for a missing column, a series without a name, an
+    invalid time, and a cell that is neither a finite number, nor a declared level, nor empty.
     """
-    columns = read_columns(path, form, keep)
+    source = open_source(path, form, keep)
+    columns = columns_in_memory(source, keep)
     header = [column.name for column in columns]
     for name in (series, time, owner):
         if name is not None:
             check_label_column(path, header, name)
     keys = Keys(series or find_column(path, header, SERIES), time or find_column(path, header, TIME), owner)
-    return recording_of(path, columns, keys, form, levels)
+    return recording_of(source, columns, keys, levels)
 
 
 def find_column(path: Path, header: Sequence[str], word: str) -> str | None:
@@ -117,14 +125,13 @@ def find_column(path: Path, header: Sequence[str], word: str) -> str | None:
 
 
 def recording_of(
-    path: Path,
+    source: Source,
     columns: Sequence[Column],
     keys: Keys,
-    form: Form = NO_FORM,
     levels: Mapping[str, Sequence[str]] = NO_LEVELS,
 ) -> Recording:
-    """The recording in `columns`, which were read from `path`. Raises `BadInput` as `read_recording` does."""
-    measured = [column for column in columns if column.name not in keys.names]
+    """The recording in `columns`, which were read from `source`. Raises `BadInput` as `read_recording` does."""
+    path, measured = source.path, [column for column in columns if column.name not in keys.names]
     if not measured:
         raise BadInput(f"{path}: no column besides {', '.join(map(quoted, keys.names))}")
     by_name = {column.name: column for column in columns}
@@ -132,12 +139,11 @@ def recording_of(
     moments, faults = times_of(clock.cells) if clock is not None else (np.empty(0), {})
     labels = [keys.owner, keys.series]
     check_cells(
-        path,
+        source.place,
         columns,
         {column.name: _faults(column, levels.get(column.name)) for column in measured}
         | {name: empty_cells(by_name[name].cells) for name in labels if name is not None}
         | ({} if clock is None else {clock.name: faults}),
-        form,
     )
     n = len(columns[0].codes)
     numbers: dict[tuple[str, str], int] = {}
@@ -150,7 +156,7 @@ def recording_of(
     owners, names = zip(*numbers, strict=True) if numbers else ((), ())
     variables = tuple(column.name for column in measured)
     rows = (series[order], times[order], written[order], order)
-    return Recording(path, keys, variables, values, names, owners, *rows, form)
+    return Recording(path, keys, variables, values, names, owners, *rows, source.place)
 
 
 def number_faults(cells: Sequence[str]) -> dict[str, str]:
@@ -330,40 +336,30 @@ def left_out_notes(rows: Mapping[str, int], left_out: Mapping[str, int]) -> tupl
 
 def _recording(path: Path, declared: Declared) -> Recording:
     """The recording in `path`, with the columns of times that are requested or, by default, a column `time`."""
-    read = _columns(path, declared)
-    columns = [column for column in read.columns if isinstance(column, Column)]
+    source = source_of(path, declared)
+    columns = columns_in_memory(source, declared.keeps)
+    excluded = left_out_names(source, [column.name for column in columns])
     header = [column.name for column in columns]
     if not declared.reading.time:
         keys = Keys(find_column(path, header, SERIES), find_column(path, header, TIME))
-        found = recording_of(path, columns, keys, declared.form, declared.levels)
-        return replace(found, excluded=read.left_out)
+        return replace(recording_of(source, columns, keys, declared.levels), excluded=excluded)
     for name in declared.reading.time:
         check_label_column(path, header, name)
     time, *parts = (column for name in declared.reading.time for column in columns if column.name == name)
     if parts:
-        time = _periods(path, time, parts[0], declared.form)
+        time = _periods(source, time, parts[0])
         columns = [time, *(column for column in columns if column.name not in declared.reading.time)]
     keys = Keys(find_column(path, header, SERIES), time.name)
-    return replace(recording_of(path, columns, keys, declared.form, declared.levels), excluded=read.left_out)
+    return replace(recording_of(source, columns, keys, declared.levels), excluded=excluded)
 
 
-def _columns(path: Path, declared: Declared) -> Read:
-    """The columns of a silo's series in one file, in Parquet parts, or of a query, as text."""
-    if not path.is_dir() and kind_of(path) != "query":
-        return read_typed(path, declared.form, lambda name: False, declared.keeps)
-    source = source_of(path, declared)
-    assert source is not None
-    excluded = tuple(name for name in source.names if not declared.keeps(name))
-    return Read([*columns_in_memory(source, declared.keeps)], excluded)
-
-
-def _periods(path: Path, year: Column, part: Column, form: Form) -> Column:
+def _periods(source: Source, year: Column, part: Column) -> Column:
     """The column of quarters or months, from columns of years and of numbers; raises `BadInput` for other columns."""
     word = next((word for word in ("quarter", "month") if word in part.name.lower()), None)
     if word is None:
-        raise BadInput(f"{path}: --time: {quoted(part.name)} is named neither like a quarter nor like a month")
+        raise BadInput(f"{source.path}: --time: {quoted(part.name)} is named neither like a quarter nor like a month")
     faults = {one.name: {cell: fault for cell in one.cells if (fault := cell_fault(cell))} for one in (year, part)}
-    check_cells(path, [year, part], faults, form)
+    check_cells(source.place, [year, part], faults)
     pairs = np.unique(np.stack([year.codes, part.codes]), axis=1, return_inverse=True)
     (years, numbers), codes = pairs[0], np.ravel(pairs[1])
     mark = "Q{:.0f}" if word == "quarter" else "-{:02.0f}"
@@ -458,7 +454,7 @@ def _place(recording: Recording, row: int) -> str:
     """File, line, series and time of a row, for a message."""
     name, column = recording.names[recording.series[row]], recording.keys.time or "time"
     series = f", series {quoted(name)}" if name else ""
-    place = place_of_row(recording.path, int(recording.rows[row]), recording.form)
+    place = recording.place_of(int(recording.rows[row]))
     return f"{place}{series}, column {quoted(column)}: {quoted(str(recording.written[row]))}"
 
 
@@ -478,7 +474,7 @@ def _first_empty_cell(recording: Recording) -> str | None:
         return None
     row = int(incomplete[np.argmin(recording.rows[incomplete])])
     column = recording.variables[int(np.argmax(np.isnan(recording.values[row])))]
-    return f"{place_of_row(recording.path, int(recording.rows[row]), recording.form)}, column {quoted(column)}"
+    return f"{recording.place_of(int(recording.rows[row]))}, column {quoted(column)}"
 
 
 def _refuse_empty(recording: Recording) -> None:
@@ -493,7 +489,7 @@ def has_time(path: Path, declared: Declared = NO_DECLARATION) -> bool:
     if declared.reading.time:
         return True
     try:
-        names = column_names(path, declared)
+        names = source_of(path, declared).names
     except (BadInput, *BROKEN):
         return False
     return any(name.lower() == TIME and declared.keeps(name) for name in names)

@@ -1,316 +1,424 @@
-"""A silo's table in memory: its profile before a run, and its rows once the kinds of the columns are fixed."""
+"""A silo's table: its profile before a run, and its rows as numbers and level codes once the schema is fixed.
+
+`Table` profiles the rows of any source: of a table in memory in one batch, and of a table that is too large for memory,
+in several parts or in a database, in one pass. `RowView` yields the rows in the form of a schema, some rows at a time,
+or as one array. `open_table` opens the table at a path.
+"""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema, Transform, pluralize
+from fedbnsl.algorithms.core.schema import FloatArray, Schema, pluralize
 from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.statistics.moments import Chunked, Found
 from fedbnsl.algorithms.statistics.outliers import without_far_cells
 
 from .about import NO_DECLARATION, Declared
-from .check import check_same_columns
-from .columns import Column, NumberColumn, check_cells, part_of, read_typed
-from .dates import date_faults, days_since
-from .profile import Profile
-from .scan import (
-    Cells,
-    canonical_order,
-    cell_fault,
-    codes_of,
-    empty_cells,
-    labels_of,
-    level_faults,
-    parse_cells,
-    place_of_row,
+from .batches import (
+    CachedSource,
+    HarmonisedSource,
+    NotNumbersError,
+    ParquetParts,
+    Source,
+    TextFile,
+    cells_in,
+    labels_in,
+    left_out_names,
+    numbers_in,
+    source_of,
 )
+from .check import check_same_columns
+from .dates import date_faults, days_since
+from .formats import parquet_parts, visible
+from .private_table import PrivateSource, clipped_codes, clipped_numbers
+from .profile import Profile
+from .scan import canonical_order, cell_fault, codes_of, is_empty, level_faults, parse_cells
 from .tally import TableTally, Values
 
 MIN_CONDITION_ROWS = 10
 """minimum number of rows of a condition within a silo, because differences of sums disclose the sums over its rows"""
+CHUNK_CELLS, MIN_CHUNK_ROWS = 1 << 19, 1 << 8
+"""number of cells of a chunk, which then fits into a processor's cache, and minimum number of rows of a chunk"""
+
+Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+"""function like the built-in `map`: it applies a function to several objects, and yields the results in their order"""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class RowView:
+    """The rows of `source` in the form of `schema`, for learners: a `Chunked` table.
+
+    Continuous and mixed data are float64, with NaN for empty cells; discrete data are codes, with -1 for empty cells.
+
+    A cell that does not fit the schema is an error that names its place, if `bad` is "raise". If it is "zero", as in
+    runs with an ε, no cell is an error (`private_table.py`).
+    """
+
+    source: Source
+    schema: Schema
+    rows: int
+    declared: Declared = NO_DECLARATION
+    mapper: Mapper = map
+    """applies a function to each part, in this process or in several"""
+    bad: Literal["raise", "zero"] = "raise"
+    expected: tuple[tuple[str, int], ...] = ()
+    """the conditions of the rows in the schema, each with its number of rows"""
+    start: int = 0
+    """for a part of a table, the number of rows of the table before this part"""
+    passes: list[int] | None = None
+    """for a part of a table, the number of rows that each pass has read, without incomplete rows that are left out"""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.rows, len(self.schema.variables)
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        """Yield chunks of rows, of which codes are int16.
+
+        Raises `BadInput` for a cell that does not fit the schema, and if the number of rows differs from the schema.
+        """
+        count, size = 0, max(CHUNK_CELLS // len(self.schema.variables), MIN_CHUNK_ROWS)
+        dtype = np.int16 if self.schema.kind == "discrete" else np.float64
+        for columns in self._columns():
+            for start in range(0, len(columns[0]), size):
+                rows, _ = self._rows([column[start : start + size] for column in columns], dtype)
+                count += len(rows)
+                if len(rows):
+                    yield rows
+        if self.passes is not None:
+            self.passes.append(count)
+        else:
+            self._check_count(count)
+
+    def array(self) -> NDArray[Any]:
+        """All rows in memory, of which codes are int64, ordered by their conditions; raises as `__iter__`."""
+        dtype = np.int64 if self.schema.kind == "discrete" else np.float64
+        parts = [self._rows(columns, dtype) for columns in self._columns()]
+        parts = parts or [(np.empty((0, self.shape[1]), dtype), np.empty(0, np.bool_))]
+        rows = np.ascontiguousarray(parts[0][0] if len(parts) == 1 else np.concatenate([part for part, _ in parts]))
+        self._check_count(len(rows))
+        by = self.declared.reading.conditions_column
+        if by is None:
+            return rows
+        kept = np.concatenate([one for _, one in parts])
+        labels = [label for label, is_kept in zip(labels_in(self.source, by), kept.tolist(), strict=True) if is_kept]
+        found = conditions(self.source.path, by, Counter(labels))
+        if found != self.expected:
+            raise BadInput(
+                f"{self.source.path}: its conditions or their numbers of rows have changed since the run began"
+            )
+        order = {name: number for number, (name, _) in enumerate(found)}
+        return rows[np.argsort([order[label] for label in labels], kind="stable")]
+
+    def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
+        """Yield `work` of each part of the rows, in order (see `Divided`)."""
+        parts = parts_of(self.source, len(self._names))
+        if not parts:
+            yield work(self)
+            return
+        starts = np.cumsum([0, *(rows for _, rows in parts)]).tolist()
+        tables = (
+            replace(self, source=part, rows=rows, start=start, mapper=map)
+            for (part, rows), start in zip(parts, starts, strict=False)
+        )
+        count: int | None = 0
+        for found, passes in self.mapper(partial(_with_passes, work), tables):
+            count = count + passes[0] if passes and count is not None else None
+            yield found
+        if count is not None:
+            self._check_count(count)
+
+    @property
+    def _names(self) -> list[str]:
+        """The variables that the silo has; all cells of others are empty, if columns may differ (`--columns union`)."""
+        lacking = self.declared.reading.columns == "union"
+        return [name for name in self.schema.variables if not lacking or name in self.source.names]
+
+    def _check_count(self, count: int) -> None:
+        if count != self.rows:
+            raise BadInput(f"{self.source.path}: it has {count} rows, not {self.rows} as when the run began")
+
+    def _columns(self) -> Iterator[list[NDArray[Any]]]:
+        """Yield the columns of each batch, including incomplete rows."""
+        schema, names, start = self.schema, self._names, self.start
+        text = frozenset((*schema.levels, *schema.dates, *self.declared.marks))
+        far = self.declared.reading.outliers != "keep" and isinstance(self.source, CachedSource)
+        for batch in self.source.batches(names, text):
+            faults: list[tuple[int, str, str]] = []
+            read: dict[str, NDArray[Any]] = {}
+            for name, column in zip(names, batch.columns, strict=True):
+                if self.bad == "raise":
+                    read[name] = self._values(name, column, faults)
+                elif name in schema.levels:
+                    read[name] = clipped_codes(name, column, schema.levels[name], self.declared)
+                else:
+                    read[name] = clipped_numbers(name, column, self.declared)
+                if far and name not in schema.levels:
+                    read[name] = without_far_cells(read[name], schema.transforms.get(name))
+            for row, name, fault in sorted(faults, key=lambda one: one[0])[:1]:
+                raise BadInput(f"{self.source.place(start + row)}, column {quoted(name)}: {fault}")
+            start += batch.num_rows
+            empty = np.full(batch.num_rows, -1 if schema.kind == "discrete" else np.nan)
+            yield [read.get(name, empty) for name in schema.variables]
+
+    def _values(self, name: str, column: Any, faults: list[tuple[int, str, str]]) -> NDArray[Any]:
+        """The numbers or codes of a column; adds row, column and fault of the first cell that does not fit."""
+        schema, marks, values = self.schema, self.declared.marks.get(name), None
+        if not any(name in text for text in (schema.levels, schema.dates, self.declared.marks)):
+            values = numbers_in(column)
+        if values is not None:
+            infinite = np.flatnonzero(np.isinf(values))[:1].tolist()
+            faults.extend((row, name, f"{values[row]} is not finite") for row in infinite)
+            return values
+        texts, codes = cells_in(column)
+        words = self.declared.words_in(schema.levels).get(name, ())
+        cells = parse_cells(texts, schema.levels.get(name), marks, words)
+        filled = [text for text, empty in zip(texts, cells.empty.tolist(), strict=True) if not empty]
+        of_cell: NDArray[Any]
+        if name in schema.dates:
+            wrong = date_faults(texts, cells.empty.tolist(), schema.dates[name])
+            of_cell = np.where(cells.empty, np.nan, days_since(texts, schema.dates[name]))
+        elif name in schema.levels:
+            levels = schema.levels[name]
+            found = np.array(codes_of(cells.labels, levels), np.int64)
+            unknown = [texts[k] for k in np.flatnonzero((found < 0) & ~cells.empty).tolist()]
+            wrong = level_faults(unknown, levels) if unknown else {}
+            of_cell = np.where(cells.empty, -1, found)
+            if schema.kind != "discrete":
+                of_cell = np.where(of_cell < 0, np.nan, of_cell)
+        else:
+            wrong = {text: fault for text in filled if (fault := cell_fault(text))}
+            of_cell = cells.numbers
+        if wrong:
+            is_wrong = np.array([text in wrong for text in texts], np.bool_)[codes]
+            first = np.flatnonzero(is_wrong)[:1].tolist()
+            faults.extend((row, name, wrong[texts[codes[row]]]) for row in first)
+        return np.asarray(of_cell[codes])
+
+    def _rows(self, columns: Sequence[NDArray[Any]], dtype: type[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Rows [n, n_variables] with these columns, and whether each row is kept, `[n]`.
+
+        Only complete rows are kept if the schema requires that.
+        """
+        table = np.empty((len(columns), len(columns[0])), dtype)
+        for j, column in enumerate(columns):
+            table[j] = column
+        kept = np.ones(table.shape[1], np.bool_)
+        if self.schema.complete_rows:
+            empty = table < 0 if self.schema.kind == "discrete" else np.isnan(table)
+            kept = np.asarray(~empty.any(axis=0))
+            table = table[:, kept]
+        return table.T, kept
+
+
+def _with_passes(work: Callable[[Chunked], Found], part: RowView) -> tuple[Found, list[int]]:
+    """The `work` of a part, and the number of rows of each of its passes."""
+    counted = replace(part, passes=[])
+    return work(counted), counted.passes or []
+
+
+def parts_of(source: Source, columns: int) -> Sequence[tuple[Source, int]]:
+    """Parts of `source` that can be read separately, in order, with their numbers of rows; empty if there is one part.
+
+    The parts depend only on the files and on the number of `columns` to read. A text file is one part, because the
+    begin of a row is found only by reading all rows before. A query is one part. A file in which only some rows belong
+    to the silo is one part, because the number of these rows in each part of the file is unknown.
+    """
+    if isinstance(source, HarmonisedSource) and source.form.rows is None:
+        return [(replace(source, source=part), rows) for part, rows in parts_of(source.source, columns)]
+    return source.parts(columns) if isinstance(source, ParquetParts | PrivateSource) else ()
+
+
+def part_count(path: Path, declared: Declared) -> int:
+    """The number of parts of the rows at `path` that several processes can read."""
+    source = source_of(path, declared)
+    return max(1, len(parts_of(source, len(source.names))))
+
+
+def holds_parts(path: Path) -> bool:
+    """Whether `path` is a folder of Parquet parts, with no other files."""
+    if not path.is_dir():
+        return False
+    parts = parquet_parts(path)
+    return bool(parts) and parts == visible(path)
+
+
+def conditions(path: Path, by: str, counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """The conditions that the column `by` names, in canonical order, each with its number of rows.
+
+    Raises `BadInput` for a condition of fewer rows than `MIN_CONDITION_ROWS`.
+    """
+    for name, rows in counts.items():
+        if rows < MIN_CONDITION_ROWS:
+            raise BadInput(
+                f"{path}: column {quoted(by)}: condition {quoted(name)} has "
+                f"{pluralize(rows, 'row')}; the minimum is {MIN_CONDITION_ROWS}, as its sums may be published"
+            )
+    return tuple((name, counts[name]) for name in canonical_order(counts))
+
+
+def open_table(path: Path, declared: Declared = NO_DECLARATION, mapper: Mapper = map) -> "Table":
+    """The table at `path`, in memory or in passes (see `source_of`); `mapper` reads the parts of a table in passes.
+
+    Raises `BadInput` for a file that does not exist, without the column of conditions that is declared, or with such a
+    column and rows that are read in passes.
+    """
+    if declared.reading.private:
+        return Table(PrivateSource(path, declared), declared, mapper)
+    source, by = source_of(path, declared), declared.reading.conditions_column
+    if by is not None and not isinstance(source, CachedSource):
+        raise BadInput(f"{path}: its rows exceed the memory limit, and --condition needs them in memory")
+    if by is not None and by not in source.names:
+        raise BadInput(f"{path}: --condition: there is no column {quoted(by)}")
+    return Table(source, declared, mapper)
+
+
+@dataclass(frozen=True)
 class Table:
-    """The columns of a file, each as numbers or as text (`read_typed`)."""
+    """A silo's table: one pass over its `source` for its profile, and one pass for each use of its rows."""
 
-    path: Path
-    columns: dict[str, Column | NumberColumn]
+    source: Source
     declared: Declared
-    notes: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    condition: Column | None = None
-    """the condition of each row, if the declaration names its column"""
+    mapper: Mapper = map
+    """applies a function to each part, in this process or in several"""
+    text: frozenset[str] = frozenset()
+    """columns to read as text although their first cells are numbers"""
 
-    def __len__(self) -> int:
-        """The number of rows."""
-        return len(next(iter(self.columns.values()))) if self.columns else 0
+    @property
+    def names(self) -> list[str]:
+        """The columns of the source that are declared to be read."""
+        return [name for name in self.source.names if self.declared.keeps(name)]
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the rows are read in passes; in a run with an ε, this depends on public numbers only."""
+        if isinstance(self.source, PrivateSource):
+            return self.source.streamed
+        return not isinstance(self.source, CachedSource)
 
     def profile(self) -> Profile:
         """The profile of the table, or only of its complete rows, as declared.
 
+        A text file is read again if a column turns out not to hold numbers, or to have cells that mark a missing value.
         Raises `BadInput` naming file, line, column and value for a cell that is not as declared, and for an empty cell
         if empty cells are refused.
         """
-        reading, complete = self.declared.reading, self.declared.complete
-        if complete and reading.columns == "union" and any(name not in self.columns for name in complete):
-            return self._with_lacking(complete).profile()
-        tally = TableTally(tuple(self.columns), self.declared)
-        batch, table, outliers = (
-            tally.check({name: self._values(name) for name in self.columns}),
-            self,
-            dict[str, int](),
-        )
-        if reading.outliers != "keep":
-            tally.raise_fault(self._place)
-            numbers = [name for name in self.columns if self.declared.kind_of(name) == "continuous"]
-            dated = self._with_days(
-                {name: one for name, one in self.declared.fixed_dates.items() if name in self.columns}
-            )
-            table, outliers = dated._without_outliers(numbers, self.declared.fixed_transforms)
-            batch |= {name: (None, table._numbers(name)) for name in outliers}
-        tally.count(batch)
-        for name, column in self.columns.items():
-            if isinstance(column, NumberColumn) and not complete:
-                tally.columns[name].marks.update(dict(column.marks))
-        profile = tally.profile(self._place, self.notes, self.left_out)
-        columns = {name: replace(one, outliers=outliers.get(name, 0)) for name, one in profile.columns.items()}
-        if self.condition is not None and reading.missing == "complete-rows" and complete:
-            table = table._complete(complete)
-        return replace(profile, columns=columns, conditions=table.conditions())
+        if isinstance(self.source, PrivateSource):
+            return self.source.profile()
+        names, by, parts, start = self.names, self.declared.reading.conditions_column, [], 0
+        if self.declared.reading.columns == "union":
+            names += [name for name in self.declared.complete if name not in names]
+        for part, rows in parts_of(self.source, len(names)):
+            parts.append((replace(self, source=part, mapper=map), start))
+            start += rows
+        try:
+            first, *others = self.mapper(partial(_tallied, names), parts) if parts else [self.tally(names, 0)]
+        except NotNumbersError as error:
+            return replace(self, text=self.text | {error.column}).profile()
+        tally: TableTally = first
+        for other in others:
+            tally.merge(other)
+        uncached = self.source.source if isinstance(self.source, CachedSource) else self.source
+        plain = uncached.source if isinstance(uncached, HarmonisedSource) else uncached
+        if isinstance(plain, TextFile):
+            infinite = {name for name, column in tally.columns.items() if "infinite" in column.first}
+            if infinite:
+                return replace(self, text=self.text | infinite).profile()
+            self._count_marks(tally, uncached)
+        left_out = left_out_names(self.source, names)
+        if by is None:
+            return tally.profile(self.source.place, self.source.notes, left_out)
+        left_out = (*(name for name in left_out if name != by), by)
+        profile = tally.profile(self.source.place, self.source.notes, left_out)
+        return replace(profile, conditions=conditions(plain.path, by, tally.conditions))
 
-    def conditions(self) -> tuple[tuple[str, int], ...]:
-        """The conditions of the rows in canonical order, each with its number of rows; empty without such a column.
+    def tally(self, names: Sequence[str], start: int) -> TableTally:
+        """The tally of the columns `names` over the rows of this part; `start` is the number of rows before it."""
+        declared, tally = self.declared, TableTally(names, self.declared, start)
+        there = [name for name in names if name in self.source.names]
+        far = declared.reading.outliers != "keep" and isinstance(self.source, CachedSource)
+        by = declared.reading.conditions_column
+        for batch in self.source.batches(there, self._text_columns(there)):
+            read = {name: self._read(name, column) for name, column in zip(there, batch.columns, strict=True)}
+            nothing: Values = None, np.full(batch.num_rows, np.nan)
+            checked = tally.check({name: read.get(name, nothing) for name in names})
+            if far:
+                tally.raise_fault(self.source.place)
+                for name in names:
+                    if declared.kind_of(name) == "continuous":
+                        cells, codes = checked[name]
+                        values: FloatArray = codes if cells is None else cells.numbers[codes]
+                        kept = without_far_cells(values, declared.fixed_transforms.get(name))
+                        if kept is not values:
+                            checked[name] = None, kept
+                            tally.columns[name].outliers = int(np.isnan(kept).sum() - np.isnan(values).sum())
+            tally.count(checked, () if by is None else labels_in(self.source, by))
+        return tally
 
-        Raises `BadInput` for an empty cell, and for a condition of fewer rows than `MIN_CONDITION_ROWS`.
+    def rows(self, schema: Schema, silo: str) -> RowView | NDArray[Any]:
+        """The rows as numbers and codes `[n_rows, n_variables]`: an array or, if the schema says so, in passes.
+
+        Raises `BadInput` naming file, line, column and value for a cell that does not fit the schema, and if columns,
+        conditions or the number of rows differ from the schema.
         """
-        if self.condition is None:
-            return ()
-        counts = Counter(self._labels(self.condition))
-        for name, rows in counts.items():
-            if rows < MIN_CONDITION_ROWS:
-                raise BadInput(
-                    f"{self.path}: column {quoted(self.condition.name)}: condition {quoted(name)} has "
-                    f"{pluralize(rows, 'row')}; the minimum is {MIN_CONDITION_ROWS}, as its sums may be published"
-                )
-        return tuple((name, counts[name]) for name in canonical_order(counts))
+        view = self.view(schema, silo)
+        return view if silo in schema.streamed else view.array()
 
-    def rows(self, schema: Schema) -> NDArray[Any]:
-        """The rows as numbers and codes [n_rows, n_variables], in the form of `schema`, ordered by their conditions.
-
-        Raises `BadInput` naming file, line, column and value for a cell that does not fit the schema.
-        """
-        if self.declared.reading.columns == "union" and any(name not in self.columns for name in schema.variables):
-            return self._with_lacking(schema.variables).rows(schema)
-        if any(isinstance(self.columns[name], Column) for name in schema.dates):
-            return self._with_days(schema.dates).rows(schema)
-        there = [name for name in self.columns if name not in schema.aside]
-        check_same_columns(self.path, there, schema.variables, "the schema")
-        numbers = [name for name in schema.variables if name not in schema.levels]
-        declared = replace(self.declared, words=self.declared.words_in(schema.levels))
-        table, _ = replace(self, declared=declared)._without_outliers(numbers, schema.transforms)
-        table = table.complete(schema)
-        rows = table._as_numbers(schema)
-        if table.condition is None:
-            return rows
-        order = {name: number for number, (name, _) in enumerate(table.conditions())}
-        return rows[np.argsort([order[name] for name in table._labels(table.condition)], kind="stable")]
-
-    def _as_numbers(self, schema: Schema) -> NDArray[Any]:
-        texts = {name: self._text(name) for name in schema.variables if self._is_text(name, schema)}
-        self._check({name: self._misfits(column, schema.levels.get(name)) for name, column in texts.items()})
-        columns = []
-        for name in schema.variables:
-            if name in schema.levels:
-                columns.append(self._codes(texts[name], schema))
-            else:
-                columns.append(self._numbers(name))
-        return np.ascontiguousarray(np.column_stack(columns))
-
-    def _with_lacking(self, names: Sequence[str]) -> "Table":
-        """The table with an additional, empty column for each of `names` that it lacks."""
-        nothing = np.full(len(self), np.nan)
-        lacking: dict[str, Column | NumberColumn] = {
-            name: NumberColumn(name, nothing) for name in names if name not in self.columns
-        }
-        return replace(self, columns=self.columns | lacking)
-
-    def _with_days(self, dates: Mapping[str, tuple[str, str]]) -> "Table":
-        """The table with days in place of `dates`; raises `BadInput` with the line of a cell that is not a date."""
-        days: dict[str, Column | NumberColumn] = {}
-        faults: dict[str, Mapping[str, str]] = {}
-        for name, origin in dates.items():
-            column = self._text(name)
-            cells = self._cells(column)
-            faults[name] = date_faults(column.cells, cells.empty.tolist(), origin)
-            numbers = np.where(cells.empty, np.nan, days_since(column.cells, origin))
-            days[name] = NumberColumn(name, numbers[column.codes])
-        self._check(faults)
-        return replace(self, columns={**self.columns, **days})
-
-    def part(self, rows: NDArray[np.intp]) -> "Table":
-        """The table of the rows with the numbers `rows`."""
-        condition = None if self.condition is None else part_of(self.condition, rows)
-        assert not isinstance(condition, NumberColumn)
-        columns = {name: part_of(column, rows) for name, column in self.columns.items()}
-        return replace(self, columns=columns, condition=condition)
-
-    def labels(self, name: str) -> list[str]:
-        """The label in each row of a column. Raises `BadInput` naming the line of an empty cell."""
-        return self._labels(self._text(name))
-
-    def _labels(self, column: Column) -> list[str]:
-        check_cells(self.path, [column], {column.name: empty_cells(column.cells)}, self.declared.form)
-        labels = labels_of(column.cells, None)
-        return [labels[code] for code in column.codes]
-
-    def _without_outliers(
-        self, names: Sequence[str], transforms: Mapping[str, Transform]
-    ) -> tuple["Table", dict[str, int]]:
-        """The table without outliers in the columns `names`, if that is declared, and the numbers of emptied cells.
-
-        Outliers are defined on the scale of the column's transform.
-        """
-        if self.declared.reading.outliers == "keep":
-            return self, {}
-        columns, counts = dict(self.columns), dict[str, int]()
-        for name in names:
-            values = self._numbers(name)
-            kept = without_far_cells(values, transforms.get(name))
-            if kept is not values:
-                columns[name] = NumberColumn(name, kept)
-                counts[name] = int(np.isnan(kept).sum() - np.isnan(values).sum())
-        return replace(self, columns=columns), counts
-
-    def complete(self, schema: Schema) -> "Table":
-        """The table of the rows that `schema` counts: all rows, or the rows without an empty cell in its variables."""
-        return self._complete(schema.variables) if schema.complete_rows else self
-
-    def _complete(self, names: Sequence[str]) -> "Table":
-        """The table of the rows in which none of these columns is empty."""
-        return self.part(np.flatnonzero(~np.any([self._empty(name) for name in names], axis=0)))
-
-    def _misfits(self, column: Column, levels: Sequence[str] | None) -> dict[str, str]:
-        """The faults of the cells of a column that must have these `levels`, or numbers."""
-        if levels is None:
-            return {cell: fault for cell in self._filled(column) if (fault := cell_fault(cell))}
-        cells = self._cells(column, levels)
-        codes = codes_of(cells.labels, levels)
-        wrong = [
-            cell for cell, code, empty in zip(column.cells, codes, cells.empty, strict=True) if code < 0 and not empty
+    def view(self, schema: Schema, silo: str) -> RowView:
+        """The rows in the form of `schema`, to be read in passes; raises `BadInput` for a missing column."""
+        private = isinstance(self.source, PrivateSource)
+        names = self.source.variables if isinstance(self.source, PrivateSource) else self.source.names
+        found = [
+            name
+            for name in names
+            if name in schema.variables or (private and self.declared.keeps(name) and name not in schema.aside)
         ]
-        return level_faults(wrong, levels)
+        if private or self.declared.reading.columns != "union":
+            check_same_columns(self.source.path, found, schema.variables, "the schema")
+        bad: Literal["raise", "zero"] = "zero" if private else "raise"
+        expected = tuple(zip(schema.condition_names.get(silo, ()), schema.conditions(silo), strict=False))
+        return RowView(self.source, schema, schema.rows[silo], self.declared, self.mapper, bad, expected)
 
-    def _check(self, faults: Mapping[str, Mapping[str, str]]) -> None:
-        if any(faults.values()):
-            check_cells(self.path, [self._text(name) for name in faults], faults, self.declared.form)
+    def _count_marks(self, tally: TableTally, uncached: Source) -> None:
+        """Count the cells of a text file that mark a missing value in the columns that were read as numbers."""
+        as_text = self._text_columns(list(tally.columns))
+        gaps = [name for name, one in tally.columns.items() if one.numbers < one.rows and name not in as_text]
+        gaps = [name for name in gaps if name in uncached.names]
+        if not gaps or self.declared.complete:
+            return
+        for batch in uncached.batches(gaps, gaps):
+            for name, column in zip(gaps, batch.columns, strict=True):
+                cells, codes = cells_in(column)
+                for cell, count in zip(cells, np.bincount(codes, minlength=len(cells)).tolist(), strict=True):
+                    if count and cell.strip() and is_empty(cell.strip()):
+                        tally.columns[name].marks[cell.strip()] += count
 
-    def _is_text(self, name: str, schema: Schema) -> bool:
-        return name in schema.levels or isinstance(self.columns[name], Column)
+    def _text_columns(self, names: Sequence[str]) -> frozenset[str]:
+        """The columns among `names` to read as text."""
+        text = {name for name in self.source.words if self.declared.kind_of(name) != "continuous"}
+        text |= {*self.declared.fixed_dates, *self.text}
+        return frozenset(name for name in names if name in text or self._as_text(name))
 
-    def _text(self, name: str) -> Column:
-        """A column as text, in which integers have no decimal point."""
-        column = self.columns[name]
-        if isinstance(column, Column):
-            return column
-        distinct, codes = np.unique(column.values, return_inverse=True)
-        cells = [
-            "" if np.isnan(value) else str(int(value)) if value.is_integer() else repr(value)
-            for value in map(float, distinct)
-        ]
-        return Column(name, codes, cells)
+    def _as_text(self, name: str) -> bool:
+        return self.declared.kind_of(name) == "discrete" or name in self.declared.marks
 
-    def _cells(self, column: Column, levels: Sequence[str] | None = None) -> Cells:
-        levels = levels or self.declared.levels.get(column.name)
-        declared = self.declared
-        return parse_cells(column.cells, levels, declared.marks.get(column.name), declared.words.get(column.name, ()))
-
-    def _filled(self, column: Column) -> list[str]:
-        missing = self._cells(column).empty
-        return [cell for cell, empty in zip(column.cells, missing, strict=True) if not empty]
-
-    def _empty(self, name: str) -> NDArray[np.bool_]:
-        """Whether each cell of a column is empty, `[n_rows]`."""
-        column = self.columns[name]
-        if isinstance(column, NumberColumn):
-            return np.asarray(np.isnan(column.values))
-        return np.asarray(self._cells(column).empty[column.codes])
-
-    def _place(self, row: int) -> str:
-        return place_of_row(self.path, row, self.declared.form)
-
-    def _values(self, name: str) -> Values:
-        """The cells or the numbers of a column; a declared discrete column has cells."""
-        column = self.columns[name]
-        if isinstance(column, NumberColumn) and self.declared.kind_of(name) != "discrete":
-            return None, column.values
-        text = self._text(name)
-        return self._cells(text), np.asarray(text.codes, dtype=np.int64)
-
-    def _codes(self, column: Column, schema: Schema) -> NDArray[Any]:
-        """The codes of a column, with -1 or NaN for empty cells."""
-        levels = schema.levels[column.name]
-        cells = self._cells(column, levels)
-        codes = np.array(codes_of(cells.labels, levels), dtype=np.int64)
-        codes[cells.empty] = -1
-        if schema.kind == "discrete":
-            return np.asarray(codes[column.codes])
-        return np.asarray(np.where(codes < 0, np.nan, codes.astype(np.float64))[column.codes])
-
-    def _numbers(self, name: str) -> NDArray[np.float64]:
-        column = self.columns[name]
-        if isinstance(column, NumberColumn):
-            return column.values
-        return np.asarray(self._cells(column).numbers[column.codes])
+    def _read(self, name: str, column: Any) -> Values:
+        values = None if self._as_text(name) else numbers_in(column)
+        if values is not None:
+            return None, values
+        texts, codes = cells_in(column)
+        marks, words = self.declared.marks.get(name), self.declared.words.get(name, ())
+        return parse_cells(texts, self.declared.levels.get(name), marks, words), codes
 
 
-def read_table(path: Path, declared: Declared = NO_DECLARATION) -> Table:
-    """Read the columns of `path` (`formats.py`) that the declaration keeps.
-
-    Raises `BadInput` naming file and line for a file that is not a table.
-    """
-    by = declared.reading.conditions_column
-
-    def as_numbers(name: str) -> bool | None:
-        kind = declared.kind_of(name)
-        text = kind == "discrete" or name in declared.marks or name == by
-        return False if text else True if kind == "continuous" else None
-
-    read = read_typed(path, declared.form, as_numbers, lambda name: declared.keeps(name) or name == by)
-    columns: dict[str, Column | NumberColumn] = {column.name: column for column in read.columns}
-    condition = _condition(path, columns, by)
-    left_out = read.left_out if by is None else (*read.left_out, by)
-    return Table(path, columns, declared, read.notes, left_out, condition)
-
-
-def _condition(path: Path, columns: dict[str, Column | NumberColumn], by: str | None) -> Column | None:
-    """Remove the column `by`, which names the conditions, from `columns` and return it; None without `by`.
-
-    Raises `BadInput` if `columns` does not have the column `by`.
-    """
-    if by is None:
-        return None
-    if by not in columns:
-        raise BadInput(f"{path}: --condition: there is no column {quoted(by)}")
-    condition = columns.pop(by)
-    assert isinstance(condition, Column)
-    return condition
-
-
-def read_variables(path: Path, schema: Schema, declared: Declared = NO_DECLARATION) -> Table:
-    """Read the columns of `path` that are variables of `schema`. Raises `BadInput` as `read_table` does."""
-    by = declared.reading.conditions_column
-    read = read_typed(
-        path,
-        declared.form,
-        lambda name: name != by and not any(name in text for text in (schema.levels, schema.dates, declared.marks)),
-        lambda name: name in schema.variables or name == by,
-    )
-    columns: dict[str, Column | NumberColumn] = {column.name: column for column in read.columns}
-    condition = _condition(path, columns, by)
-    return Table(path, columns, declared, condition=condition)
+def _tallied(names: Sequence[str], part: tuple[Table, int]) -> TableTally:
+    table, start = part
+    return table.tally(names, start)

@@ -10,7 +10,7 @@ Two tallies of consecutive rows can be merged.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
 from .about import Declared
+from .batches import PlaceOf
 from .dates import PERIOD, date_faults, days_since, first_dates, looks_like_date
 from .profile import (
     MAX_PROFILED_COLUMNS,
@@ -56,8 +57,6 @@ SAMPLED_NUMBERS = 2000
 
 Values = tuple[Cells | None, NDArray[Any]]
 """the rows of a column: distinct cells and the index of the cell in each row, or None and the numbers in the rows"""
-PlaceOf = Callable[[int], str]
-"""the place of a row (from 0) in messages"""
 
 
 @dataclass
@@ -87,6 +86,8 @@ class ColumnTally:
     texts: set[str] | None = field(default_factory=set)
     """the distinct cells as written; None if there are more than 2 `MAX_RECURRING_LEVELS`"""
     marks: Counter[str] = field(default_factory=Counter)
+    outliers: int = 0
+    """the number of cells that were emptied because they are far from the others"""
     dates: bool = True
     """whether all filled cells are dates"""
     periods: bool = True
@@ -215,7 +216,7 @@ class ColumnTally:
 
     def merge(self, other: "ColumnTally") -> None:
         """Count the rows of `other`, which come after the rows of this tally."""
-        for name in ("rows", "numbers", "words", "zeros", "number_like"):
+        for name in ("rows", "numbers", "words", "zeros", "number_like", "outliers"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.whole = self.whole and other.whole
         limits = {"labels": self._most_labels, "named": MAX_LEVELS, "texts": 2 * MAX_RECURRING_LEVELS}
@@ -251,6 +252,7 @@ class ColumnTally:
             labels=canonical_order(self._labels) if with_labels and self.labels is not None else None,
             distinct=min(count, MAX_LEVELS + 1),
             unique=unique,
+            outliers=self.outliers,
             marks=tuple(sorted(self.marks.items())),
         )
         if self.words:
@@ -376,6 +378,7 @@ class TableTally:
     def __init__(self, names: Sequence[str], declared: Declared, start: int = 0) -> None:
         """A tally of the columns `names`; `start` is the number of rows before the first batch."""
         self.declared, self.start, self.rows = declared, start, 0
+        self.conditions: Counter[str] = Counter()
         self.columns: dict[str, ColumnTally] = {}
         for name in names:
             kind, levels = declared.kind_of(name), declared.levels.get(name)
@@ -418,8 +421,8 @@ class TableTally:
                     tally.first.setdefault("empty", (self.start + int(np.argmax(empty)), fault))
         return checked
 
-    def count(self, batch: Mapping[str, Values]) -> None:
-        """Count the rows of a `batch`, or only its complete rows, as declared."""
+    def count(self, batch: Mapping[str, Values], conditions: Sequence[str] = ()) -> None:
+        """Count the rows of a `batch`, or only its complete rows, as declared, and their `conditions`, if any."""
         length = len(next(iter(batch.values()))[1]) if batch else 0
         rows = np.arange(self.start, self.start + length)
         self.start += length
@@ -428,7 +431,9 @@ class TableTally:
             kept = ~np.any([_empty(batch[name]) for name in required], axis=0)
             rows = rows[kept]
             batch = {name: (cells, codes[kept]) for name, (cells, codes) in batch.items()}
+            conditions = [name for name, is_kept in zip(conditions, kept.tolist(), strict=False) if is_kept]
         self.rows += len(rows)
+        self.conditions.update(conditions)
         for name, (cells, codes) in batch.items():
             if cells is None:
                 self.columns[name].count_numbers(codes, rows)
@@ -438,6 +443,7 @@ class TableTally:
     def merge(self, other: "TableTally") -> None:
         """Count the rows of `other`, which come after the rows of this tally."""
         self.rows += other.rows
+        self.conditions.update(other.conditions)
         for name, column in self.columns.items():
             column.merge(other.columns[name])
 

@@ -18,7 +18,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from ..defaults import DISCRETE, TRANSFORM, TRUTH, Transform, Truth
 from ..federated import FederatedData, deal_rows, silo_names
 from ..folder.about import Declared
-from ..folder.table import read_table
+from ..folder.table import open_table
 from ..generators.sampling import check_counts, draw_discrete_silos, stream
 from ..splitting.partition import deal, equal
 from .published import carried_file, discrete_network
@@ -148,10 +148,11 @@ def sachs_truth(name: Truth) -> Structure:
 
 def sachs_table() -> NDArray[np.float64]:
     """All cells, [7466, 11], in the order of the file. Raises `BadInput` if cdt 0.6.0 is not installed."""
-    table = read_table(carried_file("cdt", FILE, REMEDY), Declared("continuous"))
-    if tuple(table.columns) != tuple(PROTEINS) or len(table) != sum(CONDITIONS.values()):
-        raise BadInput(f"{FILE}: {len(table)} rows, with other columns than cdt 0.6.0 has: {REMEDY}")
-    return table.rows(Schema(tuple(PROTEINS), {"all": len(table)}))
+    table = open_table(carried_file("cdt", FILE, REMEDY), Declared("continuous"))
+    found = table.profile()
+    if found.variables != tuple(PROTEINS) or found.rows != sum(CONDITIONS.values()):
+        raise BadInput(f"{FILE}: {found.rows} rows, with other columns than cdt 0.6.0 has: {REMEDY}")
+    return table.view(Schema(tuple(PROTEINS), {"all": found.rows}), "all").array()
 
 
 def _condition_rows() -> dict[str, NDArray[np.intp]]:

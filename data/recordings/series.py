@@ -26,8 +26,8 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..federated import MIN_SILO_ROWS, FederatedData, silo_names, time_series
+from ..folder.batches import Column, open_source
 from ..folder.check import check_silo_name, check_table
-from ..folder.columns import Column
 from ..folder.scan import cell_fault
 from ..folder.series import SERIES, TIME, Cut, Keys, Recording, cut, find_column, read_recording, recording_of
 from ..folder.truth import read_truth
@@ -50,7 +50,9 @@ def read_challenge(path: Path) -> Recording:
     clock = np.array(columns[header.index(time)].cells, dtype=np.float64)
     blocks = np.array(series)
     decreasing = np.concatenate([[False], (np.diff(clock) <= 0) & (np.diff(blocks) == 0)])
-    return recording_of(path, [_series_column(blocks + np.cumsum(decreasing)), *columns], Keys(SERIES, time))
+    return recording_of(
+        open_source(path), [_series_column(blocks + np.cumsum(decreasing)), *columns], Keys(SERIES, time)
+    )
 
 
 def _series_column(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Column:
@@ -191,6 +193,7 @@ def read_netsim(path: Path) -> tuple[Recording, Structure | None]:
         clock,
         clock.astype(object),
         np.arange(len(ts)),
+        lambda row: f"{path}: row {row + 1}",
     )
     if "net" not in held:
         return recording, None

@@ -17,14 +17,14 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..federated import MIN_SILO_ROWS, FederatedData, continuous, deal_rows, silo_names
-from ..folder.about import ABOUT, Declared, Reading, declarations, read_about
+from ..folder.about import ABOUT, Reading, declarations, read_about
+from ..folder.batches import labels_in, open_source
 from ..folder.check import check_silo_name, check_table
-from ..folder.columns import read_names
 from ..folder.joint_columns import listed
 from ..folder.scan import check_label_column
 from ..folder.schema_inference import negotiate_schema
 from ..folder.series import has_time
-from ..folder.table import read_table
+from ..folder.table import open_table
 from ..folder.truth import read_truth
 
 Parts = list[NDArray[np.intp]]
@@ -166,7 +166,7 @@ def split_table(
 
     `kind` is the kind of the data. By default, kind and levels come from the about.json beside the table, if it has a
     checksum of the table. If not, kind and levels are inferred. Raises `BadInput` for time series, for other
-    combinations of arguments, for a silo with fewer than two rows, and as `read_table` does.
+    combinations of arguments, for a silo with fewer than two rows, and as `open_table` does.
     """
     _check_choice(silos, sizes, concentration, by, seed, skew, surrogate, kind)
     whole, owners = _read(path, kind, by)
@@ -268,11 +268,12 @@ def _read(path: Path, kind: Kind | None, by: str | None) -> tuple[FederatedData,
         )
     owners: list[str] = []
     if by is not None:
-        check_label_column(path, read_names(path, declared.form), by)
-        owners = read_table(path, Declared(form=declared.form, reading=Reading(only=(by,)))).labels(by)
-    table = read_table(path, without_by)
+        source = open_source(path, declared.form, lambda name: name == by)
+        check_label_column(path, source.names, by)
+        owners = labels_in(source, by)
+    table = open_table(path, without_by)
     inferred = negotiate_schema(str(path), lambda _: {WHOLE: table.profile()}, without_by, {WHOLE: str(path)})
-    schema, rows = inferred.schema, table.rows(inferred.schema)
+    schema, rows = inferred.schema, table.view(inferred.schema, WHOLE).array()
     excluded = {name: reason for name, reason in schema.aside.items() if name != by}
     notes = (*(f"{name} was left out: {reason}" for name, reason in excluded.items()), *inferred.notes)
     return FederatedData(schema, {WHOLE: rows}, None, {}, {"kind": schema.kind}, notes), owners

@@ -14,8 +14,8 @@ from fedbnsl.algorithms.errors import BadInput, foreign_text
 
 if TYPE_CHECKING:
     from fedbnsl.algorithms.core.release import Disclosed
-    from fedbnsl.data.folder.chunked_table import Mapper
     from fedbnsl.data.folder.profile import ColumnProfile
+    from fedbnsl.data.folder.table import Mapper
     from fedbnsl.tasks.silo.rows import AnyDescribed
     from fedbnsl.tasks.transport.configuration import SiloFile
     from fedbnsl.tasks.transport.identity import Identity
@@ -156,7 +156,7 @@ def described_rows(file: SiloFile, mapper: Mapper = map) -> AnyDescribed:
 def reader_lines(file: SiloFile) -> list[str]:
     """A line on the processes that read the rows; no line if only this process reads them."""
     from fedbnsl.data.folder.about import NO_DECLARATION
-    from fedbnsl.data.folder.chunked_table import part_count
+    from fedbnsl.data.folder.table import part_count
 
     if file.workers == 1 and file.cluster is None:
         return []

@@ -28,7 +28,7 @@ from fedbnsl.algorithms.parameters.inference import (
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.parameters.prediction import predictions
 from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, apply, inverse
-from fedbnsl.data.folder.columns import Column, read_columns
+from fedbnsl.data.folder.batches import Column, columns_in_memory, open_source
 from fedbnsl.data.folder.scan import is_empty, number_of
 from fedbnsl.tracking.model import network_of
 from fedbnsl.tracking.result import RunResult
@@ -315,7 +315,7 @@ def _read(
     path: Path, variables: Sequence[str], levels: Mapping[str, Sequence[str]], transforms: Mapping[str, Transform]
 ) -> FloatArray:
     """The cells `[n_rows, d]` of the table at `path` on the model's scale: codes for labels, NaN for empty cells."""
-    read = {column.name: column for column in read_columns(path)}
+    read = {column.name: column for column in columns_in_memory(open_source(path))}
     # A table that `simulate` wrote has escaped names.
     columns = {name: read[given] for name in variables for given in (escape_formula(name), name) if given in read}
     known = [name for name in variables if name in columns]

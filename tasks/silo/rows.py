@@ -9,16 +9,15 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED, FederatedData, pool
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
+from fedbnsl.data.folder.batches import source_of
 from fedbnsl.data.folder.check import check_same_columns
 from fedbnsl.data.folder.chunked_series import LargeSeries, open_series, series_source
-from fedbnsl.data.folder.chunked_table import LargeTable, Mapper, holds_parts, is_streamed, open_table, source_of
 from fedbnsl.data.folder.events import NO_EPSILON, read_events, refuse_undeclared
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.data.folder.joint_columns import check_series_domains
-from fedbnsl.data.folder.private_table import PrivateTable
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.series import SeriesTable, has_time, read_cut
-from fedbnsl.data.folder.table import read_variables
+from fedbnsl.data.folder.table import Mapper, holds_parts, open_table
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,8 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION, 
             check_series_domains(source, found.variables, found.values, declared)
         public = (found.variables, found.stretches, found.step, found.left_out, found.empty, found.streamed)
         return DescribedSeries(silo, *public, found.excluded)
-    return Described(silo, open_table(source, declared, mapper).profile(), is_streamed(source, declared))
+    table = open_table(source, declared, mapper)
+    return Described(silo, table.profile(), table.streamed)
 
 
 def read_rows(
@@ -167,34 +167,15 @@ def read_rows(
         if len(found) != schema.rows[silo]:
             raise BadInput(f"{source}: it has {len(found)} events, but had {schema.rows[silo]} when the run began")
         return found
-    if declared.reading.private:
-        return PrivateTable(source, declared, mapper).rows(schema, silo)
-    if schema.kind == "time-series" and silo in schema.streamed:
+    if schema.kind != "time-series" or declared.reading.private:
+        return open_table(source, declared, mapper).rows(schema, silo)
+    if silo in schema.streamed:
         large = series_source(source, declared) or source_of(source, declared)
-        assert large is not None
         series_declared = replace(declared, kind="time-series")
         return LargeSeries(large, series_declared).rows(schema, sum(schema.recorded_stretches(silo)), mapper)
-    if schema.kind == "time-series":
-        series = read_cut(source, schema.recorded_stretches(silo), declared)
-        check_same_columns(source, series.variables, schema.variables, "the schema")
-        return series.rows(schema)
-    rows = source_of(source, declared) if silo in schema.streamed else None
-    if rows is not None:
-        return LargeTable(rows, declared, mapper).passes(schema, silo)
-    table = read_variables(source, schema, declared)
-    numbers = table.rows(schema)
-    if len(numbers) != schema.rows[silo]:
-        raise BadInput(f"{source}: it has {len(numbers)} rows, but had {schema.rows[silo]} when the run began")
-    if table.condition is not None:
-        _check_conditions(source, silo, schema, table.complete(schema).conditions())
-    return numbers
-
-
-def _check_conditions(source: Path, silo: str, schema: Schema, found: tuple[tuple[str, int], ...]) -> None:
-    """Raise `BadInput` unless `schema` has the conditions `found` in the rows, with their numbers of rows."""
-    expected = tuple(zip(schema.condition_names.get(silo, ()), schema.conditions(silo), strict=False))
-    if found != expected:
-        raise BadInput(f"{source}: its conditions or their numbers of rows have changed since the run began")
+    series = read_cut(source, schema.recorded_stretches(silo), declared)
+    check_same_columns(source, series.variables, schema.variables, "the schema")
+    return series.rows(schema)
 
 
 def _is_pooled(silo: str, source: Path, declared: Declared) -> bool:

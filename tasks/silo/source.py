@@ -20,9 +20,9 @@ from fedbnsl.algorithms.statistics.moments import Table, chunks
 from fedbnsl.algorithms.statistics.outliers import farthest_cell
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import Declared
-from fedbnsl.data.folder.chunked_table import Mapper
+from fedbnsl.data.folder.batches import open_source
 from fedbnsl.data.folder.fingerprint import fingerprint
-from fedbnsl.data.folder.scan import place_of_row
+from fedbnsl.data.folder.table import Mapper
 
 from .journal import (
     NOT_STARTED,
@@ -144,7 +144,7 @@ class FileSource:
             return ""
         row, centre = found
         value = table[row, schema.variables.index(variable)]
-        place = place_of_row(self.path, row, declared.at_silo(self.silo).form)
+        place = open_source(self.path, declared.at_silo(self.silo).form).place(row)
         return f"{place}, column {quoted(variable)}: {value:g}, where the median is {centre:.3g}"
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:

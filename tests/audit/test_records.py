@@ -265,7 +265,7 @@ class TestChangedRows:
     def test_while_they_are_read(self, tmp_path, numbers, monkeypatch):
         """Rows in passes are read after they were compared with earlier versions."""
         folder = write_federation(tmp_path, numbers)
-        monkeypatch.setattr("fedbnsl.data.folder.private_table.IN_MEMORY_BYTES", 1)
+        monkeypatch.setattr("fedbnsl.data.folder.batches.IN_MEMORY_BYTES", 1)
         schema, spec = replace(SCHEMA, streamed=SILOS), registry.specify("secure-sum", UNCENTRED)
         with opened(folder, SILOS) as services:
             sum_of(services, terms("first", spec, "", schema))

@@ -8,7 +8,7 @@ import pytest
 
 from fedbnsl import learn, prepare
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.about import Reading, declarations
 from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.flows.cli.main import main
@@ -71,8 +71,7 @@ def test_the_other_engine_and_later_commands_find_the_silos_again(study, tmp_pat
 
 def test_rows_of_one_large_file_are_read_in_passes(study, monkeypatch):
     expected = read_folder(study / "one", Reading(by="hospital"))
-    for module in (batches, chunked_table):
-        monkeypatch.setattr(module, "IN_MEMORY_BYTES", 100)
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 100)
     found = read_folder(study / "one", Reading(by="hospital"))
     assert found.schema.streamed == found.schema.silos
     for silo, table in found.tables.items():

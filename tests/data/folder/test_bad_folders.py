@@ -9,7 +9,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, write_folder
 from fedbnsl.data.folder.formats import LISTED
-from fedbnsl.data.folder.table import read_table
+from fedbnsl.data.folder.table import open_table
 from fedbnsl.data.generators.linear import homogeneous
 
 TWICE = ": rename one, or leave both out with --ignore x"
@@ -20,7 +20,7 @@ NUMBERS = Declared("continuous")
 
 
 def read_alone(path):
-    return read_table(path, NUMBERS).profile()
+    return open_table(path, NUMBERS).profile()
 
 
 def corrected(column):
@@ -166,7 +166,7 @@ def test_a_folder_that_is_none(tmp_path):
         message_of(tmp_path / "empty", silo_files)
         == f"FOLDER: no silo: no table besides truth.csv; a table is a file in {LISTED}"
     )
-    assert message_of(tmp_path / "gone.csv", read_table) == "FOLDER: no such file"
+    assert message_of(tmp_path / "gone.csv", open_table) == "FOLDER: no such file"
 
 
 def test_two_files_for_one_silo(tmp_path):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, chunked_table, formats
+from fedbnsl.data.folder import batches, formats
+from fedbnsl.data.folder import table as silo_table
 from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.chunked_series import SeriesPasses, open_series, passes_notes, series_source
 from fedbnsl.data.folder.series import SeriesTable, read_series, series_schema
@@ -21,11 +22,10 @@ NOTHING = Declared()
 @pytest.fixture
 def small(monkeypatch):
     """Everything is read in passes, a few rows at a time."""
-    for module in (batches, chunked_table):
-        monkeypatch.setattr(module, "IN_MEMORY_BYTES", 0)
-    for module, name in ((batches, "MAX_BATCH_ROWS"), (batches, "MIN_BATCH_ROWS"), (chunked_table, "MIN_CHUNK_ROWS")):
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 0)
+    for module, name in ((batches, "MAX_BATCH_ROWS"), (batches, "MIN_BATCH_ROWS"), (silo_table, "MIN_CHUNK_ROWS")):
         monkeypatch.setattr(module, name, 3)
-    for module, name in ((batches, "BATCH_CELLS"), (chunked_table, "CHUNK_CELLS")):
+    for module, name in ((batches, "BATCH_CELLS"), (silo_table, "CHUNK_CELLS")):
         monkeypatch.setattr(module, name, 1)
     monkeypatch.setattr(batches, "BLOCK_BYTES", 400)
 
@@ -84,8 +84,7 @@ def test_small_queries_and_parts_are_read_into_memory(tmp_path, monkeypatch):
     for kind in ("query", "parquet"):
         assert isinstance(open_series(written(tmp_path, made, kind), NOTHING), SeriesTable)
     for limit, streamed in ((8 * made.size, False), (8 * made.size - 8, True)):
-        for module in (batches, chunked_table):
-            monkeypatch.setattr(module, "IN_MEMORY_BYTES", limit)
+        monkeypatch.setattr(batches, "IN_MEMORY_BYTES", limit)
         for kind in ("query", "parquet"):
             assert (series_source(written(tmp_path, made, kind), NOTHING) is not None) == streamed
 

@@ -6,7 +6,7 @@ import pytest
 
 from fedbnsl import learn
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.about import Reading
 from fedbnsl.data.folder.dates import days_since, first_dates
 from fedbnsl.data.folder.folder import read_folder
@@ -63,7 +63,7 @@ def test_versions_of_a_program_are_labels(tmp_path):
 def study(request, tmp_path, monkeypatch):
     """Two silos whose dates of admission start on different days, one of them with gaps."""
     if request.param == "in passes":
-        monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 0)
+        monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 0)
         monkeypatch.setattr(batches, "MAX_BATCH_ROWS", 20)
         monkeypatch.setattr(batches, "MIN_BATCH_ROWS", 20)
     rng = np.random.default_rng(2)

@@ -17,7 +17,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.folder.about import checksums_of
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, write_folder
-from fedbnsl.data.folder.table import read_table
+from fedbnsl.data.folder.table import open_table
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
 
 NAMES = st.text(
@@ -152,7 +152,7 @@ def test_a_database_beside_its_query_and_knowledge_are_no_silos(tmp_path):
 
 def test_no_column_is_taken_for_an_index(tmp_path):
     (tmp_path / "a.csv").write_text("index,x\n0,1\n1,3\n")
-    assert tuple(read_table(tmp_path / "a.csv").columns) == ("index", "x")
+    assert open_table(tmp_path / "a.csv").names == ["index", "x"]
 
 
 def test_variables_that_are_numbers_are_names_all_the_same(tmp_path):
@@ -165,7 +165,7 @@ def test_variables_that_are_numbers_are_names_all_the_same(tmp_path):
 
 def test_one_silo_alone_in_the_order_of_the_schema(tmp_path):
     (tmp_path / "a.csv").write_text("x,y,z\n1,2,3\n4,5,7\n")
-    table = read_table(tmp_path / "a.csv").rows(Schema(("z", "x", "y"), {"a": 2}))
+    table = open_table(tmp_path / "a.csv").rows(Schema(("z", "x", "y"), {"a": 2}), "a")
     assert table.tolist() == [[3, 1, 2], [7, 4, 5]]
     assert table.flags.c_contiguous
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.about import Reading, declarations, read_about
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.tasks.silo.guard import Guard
@@ -90,8 +90,7 @@ def test_a_number_is_recoded_however_it_is_spelled(tmp_path):
 
 def test_rows_read_in_passes_are_harmonised_alike(folder, monkeypatch):
     expected = read_folder(folder)
-    for module in (batches, chunked_table):
-        monkeypatch.setattr(module, "IN_MEMORY_BYTES", 100)
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 100)
     found = read_folder(folder)
     assert found.schema.streamed == ("clinic", "hospital")
     assert found.schema.levels == expected.schema.levels

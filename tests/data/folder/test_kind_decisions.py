@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.about import Declared
-from fedbnsl.data.folder.chunked_table import LargeTable, open_table, source_of
+from fedbnsl.data.folder.batches import open_source
 from fedbnsl.data.folder.folder import read_folder, read_schema
+from fedbnsl.data.folder.table import open_table
 
 FRACTIONS = "amount"
 
@@ -21,7 +22,7 @@ FRACTIONS = "amount"
 def schema_of(request, tmp_path, monkeypatch):
     """A function that writes silos of columns and reads their schema."""
     if request.param == "in passes":
-        monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 0)
+        monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 0)
         monkeypatch.setattr(batches, "MAX_BATCH_ROWS", 7)
         monkeypatch.setattr(batches, "MIN_BATCH_ROWS", 7)
 
@@ -194,7 +195,7 @@ def test_rows_of_a_database_come_many_at_a_time(tmp_path, monkeypatch, held, siz
     url = f"sqlite:///{tmp_path / 'owner.db'}"
     pd.DataFrame({"x": np.arange(60) + 0.5}).to_sql("patients", create_engine(url), index=False)
     (tmp_path / "a.sql").write_text(f"-- {url}\nSELECT * FROM patients\n")
-    source = source_of(tmp_path / "a.sql", Declared())
+    source = open_source(tmp_path / "a.sql")
     assert [batch.num_rows for batch in source.batches(("x",))] == sizes
 
 
@@ -202,17 +203,16 @@ def test_rows_of_a_database_come_many_at_a_time(tmp_path, monkeypatch, held, siz
 def test_a_text_of_more_bytes_than_are_held_is_read_in_passes(tmp_path, monkeypatch, more, streamed):
     path = tmp_path / "a.csv"
     path.write_text("x,y\n" + "1.5,2\n2.5,3\n" * 40)
-    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", path.stat().st_size - more)
-    assert (source_of(path, Declared()) is not None) == streamed
-    assert isinstance(open_table(path, Declared()), LargeTable) == streamed
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", path.stat().st_size - more)
+    assert open_table(path, Declared()).streamed == streamed
     assert read_schema(tmp_path).streamed == (("a",) if streamed else ())
 
 
 @pytest.mark.parametrize(("more", "streamed"), [(0, False), (1, True)])
 def test_a_parquet_file_of_more_cells_than_are_held_is_read_in_passes(tmp_path, monkeypatch, more, streamed):
     pd.DataFrame({"x": np.arange(80) + 0.5, "y": np.arange(80) * 2.5}).to_parquet(tmp_path / "a.parquet")
-    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 8 * 160 - more)
-    assert (source_of(tmp_path / "a.parquet", Declared()) is not None) == streamed
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 8 * 160 - more)
+    assert open_table(tmp_path / "a.parquet", Declared()).streamed == streamed
 
 
 def test_two_rows_are_enough_and_one_is_not(tmp_path):

@@ -14,11 +14,11 @@ from sqlalchemy import create_engine
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import pool
-from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder import batches
+from fedbnsl.data.folder import table as silo_table
 from fedbnsl.data.folder.about import Declared, Reading
-from fedbnsl.data.folder.chunked_table import LargeTable, open_table, source_of
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files
-from fedbnsl.data.folder.table import Table, read_table
+from fedbnsl.data.folder.table import open_table
 
 NOTHING = Declared()
 
@@ -26,11 +26,11 @@ NOTHING = Declared()
 @pytest.fixture
 def small(monkeypatch):
     """Everything is read in passes, a few rows at a time."""
-    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 0)
-    for module, name in ((batches, "MAX_BATCH_ROWS"), (batches, "MIN_BATCH_ROWS"), (chunked_table, "MIN_CHUNK_ROWS")):
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 0)
+    for module, name in ((batches, "MAX_BATCH_ROWS"), (batches, "MIN_BATCH_ROWS"), (silo_table, "MIN_CHUNK_ROWS")):
         monkeypatch.setattr(module, name, 3)
     monkeypatch.setattr(batches, "BATCH_CELLS", 1)
-    monkeypatch.setattr(chunked_table, "CHUNK_CELLS", 1)
+    monkeypatch.setattr(silo_table, "CHUNK_CELLS", 1)
 
 
 def frame(seed: int, rows: int = 60) -> pd.DataFrame:
@@ -92,9 +92,9 @@ EXACT += ["unique", "consecutive", "spaced", "odd"]
 def test_the_profile_and_the_rows_are_those_of_the_table_in_memory(small, tmp_path, form, seed):
     made = frame(seed)
     made.to_parquet(tmp_path / "whole.parquet", index=False)
-    whole = read_table(tmp_path / "whole.parquet", NOTHING)
+    whole = open_table(tmp_path / "whole.parquet")
     table = open_table(WRITTEN[form](tmp_path, made), NOTHING)
-    assert isinstance(table, LargeTable)
+    assert table.streamed
     one, other = whole.profile(), table.profile()
     assert other.rows == one.rows == 60
     assert other.variables == one.variables
@@ -108,9 +108,9 @@ def test_the_profile_and_the_rows_are_those_of_the_table_in_memory(small, tmp_pa
     levels = {"word": ("may be", "no", "yes"), "code": ("0", "1", "2")}
     schema = Schema(("word", "size", "code", "count"), {"a": 60}, "mixed", levels, aside=dict.fromkeys(made, "why"))
     schema = replace(schema, aside={name: "" for name in made if name not in schema.variables})
-    rows = list(table.passes(schema, "a"))
+    rows = list(table.view(schema, "a"))
     assert len(rows) > 3
-    assert np.array_equal(np.concatenate(rows), whole.rows(schema), equal_nan=True)
+    assert np.array_equal(np.concatenate(rows), whole.view(schema, "a").array(), equal_nan=True)
 
 
 @pytest.mark.parametrize("form", WRITTEN)
@@ -125,7 +125,7 @@ def test_codes_of_discrete_data_and_complete_rows(small, tmp_path, form):
     assert profile.columns["word"].empty == 0
     for complete, count in ((False, 60), (True, there)):
         schema = Schema(("code", "word"), {"a": count}, "discrete", levels, complete_rows=complete)
-        rows = np.concatenate(list(open_table(path, said).passes(schema, "a")))
+        rows = np.concatenate(list(open_table(path, said).view(schema, "a")))
         assert rows.dtype == np.int16
         assert len(rows) == count
         assert ((rows < 0).sum() == 0) == complete
@@ -139,12 +139,12 @@ def test_the_rows_do_not_depend_on_how_many_are_read_at_once(tmp_path_factory, m
     for module, name, size in (
         (batches, "MAX_BATCH_ROWS", read),
         (batches, "MIN_BATCH_ROWS", 1),
-        (chunked_table, "MIN_CHUNK_ROWS", handed),
+        (silo_table, "MIN_CHUNK_ROWS", handed),
     ):
         monkeypatch.setattr(module, name, size)
-    monkeypatch.setattr(chunked_table, "CHUNK_CELLS", 1)
+    monkeypatch.setattr(silo_table, "CHUNK_CELLS", 1)
     schema = Schema(("size", "count"), {"a": 60})
-    rows = list(open_table(as_parts(folder, made), NOTHING).passes(schema, "a"))
+    rows = list(open_table(as_parts(folder, made), NOTHING).view(schema, "a"))
     assert np.array_equal(np.concatenate(rows), made.to_numpy())
     assert max(map(len, rows)) <= min(read, handed)
 
@@ -154,15 +154,13 @@ def test_a_table_is_read_in_passes_only_if_it_is_large_or_in_parts_or_in_a_datab
     files = [as_csv(tmp_path, made), tmp_path / "one.parquet"]
     made.to_parquet(files[1], index=False)
     parts, query = as_parts(tmp_path, made), as_query(tmp_path, made)
-    assert [source_of(path, NOTHING) for path in files] == [None, None]
-    assert isinstance(open_table(files[0], NOTHING), Table)
-    assert None not in (source_of(parts, NOTHING), source_of(query, NOTHING))
-    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 8 * made.size - 1)
-    assert source_of(files[1], NOTHING) is not None
-    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 8 * made.size)
-    assert source_of(files[1], NOTHING) is None
-    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", files[0].stat().st_size - 1)
-    assert source_of(files[0], NOTHING) is not None
+    assert [open_table(path).streamed for path in (*files, parts, query)] == [False, False, True, True]
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 8 * made.size - 1)
+    assert open_table(files[1]).streamed
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 8 * made.size)
+    assert not open_table(files[1]).streamed
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", files[0].stat().st_size - 1)
+    assert open_table(files[0]).streamed
 
 
 def test_a_folder_with_parts_a_query_and_a_file_is_one_data_set(small, tmp_path):
@@ -219,7 +217,7 @@ def test_parts_with_other_columns_and_a_changed_table_are_refused(small, tmp_pat
     path = as_parts(tmp_path, frame(109)[["size", "count"]])
     table = open_table(path, NOTHING)
     with pytest.raises(BadInput, match="it has 60 rows, not 59 as when the run began"):
-        list(table.passes(Schema(("size",), {"a": 59}), "a"))
+        list(table.view(Schema(("size",), {"a": 59}), "a"))
     frame(109)[["size"]].to_parquet(path / "part-9.parquet")
     with pytest.raises(BadInput, match=r"part-9.parquet: column 'count' is missing; part-0.parquet has it"):
         open_table(path, NOTHING).profile()
@@ -271,7 +269,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
         found = table.profile()
         before = pa.total_allocated_bytes()
         grown = 0
-        for _ in table.passes(Schema(found.variables, {"a": rows}), "a"):
+        for _ in table.view(Schema(found.variables, {"a": rows}), "a"):
             grown = max(grown, pa.total_allocated_bytes() - before)
         return grown
 

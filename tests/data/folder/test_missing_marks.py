@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedbnsl import learn
-from fedbnsl.data.folder import chunked_table
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.about import Reading
 from fedbnsl.data.folder.folder import read_folder
 
@@ -103,7 +103,7 @@ def test_tables_read_in_passes_give_the_same(tmp_path, monkeypatch):
     other = {"damage": ["none", "Mild", "Severe"], "size": ["1.5", "2.5", "4.0"]}
     folder = written(tmp_path / "data", COMPLETE, other)
     whole = read_folder(folder)
-    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 10)
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 10)
     passes = read_folder(folder)
     assert passes.schema.streamed == ("a", "b")
     assert passes.schema.levels == whole.schema.levels
@@ -136,7 +136,7 @@ def test_many_labels_that_recur_are_levels(tmp_path):
 
 def test_many_labels_are_read_alike_in_passes(tmp_path, monkeypatch):
     folder = folder_of(tmp_path / "data", MANY, 600)
-    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 10)
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 10)
     assert read_folder(folder).schema.levels["kind"] == tuple(MANY)
 
 
@@ -152,7 +152,7 @@ def test_dates_are_set_aside_with_the_remedy(tmp_path, monkeypatch, in_passes):
     dates = [f"{2000 + k // 365}-{1 + k // 28 % 12:02}-{1 + k % 28:02} 12:00" for k in range(300)]
     folder = folder_of(tmp_path / "dates", dates, 300, "admitted")
     if in_passes:
-        monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 10)
+        monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 10)
     assert (
         read_folder(folder)
         .schema.aside["admitted"]

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.diagnosis.series_rows import PASSES_NOTE
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.about import READ_ALL, Reading, declarations
-from fedbnsl.data.folder.chunked_table import open_table
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files
+from fedbnsl.data.folder.table import open_table
 
 ROWS = 300
 RNG = np.random.default_rng(7)
@@ -153,12 +153,9 @@ BY_TABLES = {
     "one file of all silos with a word": BY | {"x": [*SIZE[:170], "tall", *SIZE[171:180]]},
 }
 
-BY_MARKS = "in memory, the marks of missing values among numbers are counted in the whole file, and no silo has them"
 DIFFERENCES = {
     "series in another order": "series in passes must be sorted, and the error says so",
     "series with irregular times": "the error of series in passes does not quote the time",
-    "one file of all silos with missing marks": BY_MARKS,
-    "one file of all silos with a word": BY_MARKS,
 }
 
 
@@ -198,8 +195,7 @@ def said(folder, reading, limit):
         return replace(data.schema, streamed=()), notes, {silo: one.tolist() for silo, one in tables.items()}
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (chunked_table, batches):
-            patch.setattr(module, "IN_MEMORY_BYTES", limit)
+        patch.setattr(batches, "IN_MEMORY_BYTES", limit)
         for module, name, size in (
             (batches, "MAX_BATCH_ROWS", 7),
             (batches, "MIN_BATCH_ROWS", 7),

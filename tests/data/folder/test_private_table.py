@@ -10,7 +10,7 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Reading, declarations
 from fedbnsl.data.folder.folder import read_folder
-from fedbnsl.data.folder.private_table import LINES, ORDER_NOTE, PrivateTable
+from fedbnsl.data.folder.private_table import LINES, ORDER_NOTE, PrivateSource
 from fedbnsl.data.folder.profile import LARGEST
 
 PRIVATE = Reading(private=True, learned_from=True)
@@ -163,7 +163,7 @@ def test_a_description_has_names_and_rows_only(tmp_path):
     folder = written(tmp_path / "data", "x,y\n1,2\n3,word\n")
     said = declarations(NUMBERS, PRIVATE)
     other = written(tmp_path / "other", "x,y\n1.5,\n3,4\n")
-    assert PrivateTable(folder / "a.csv", said).profile() == PrivateTable(other / "a.csv", said).profile()
+    assert PrivateSource(folder / "a.csv", said).profile() == PrivateSource(other / "a.csv", said).profile()
 
 
 MIXED = {"kind": "mixed", "levels": {"x": ("no", "yes")}, "columns": {"y": "continuous"}}
@@ -191,6 +191,6 @@ def test_a_database_that_fails_is_named_and_nothing_else(tmp_path, monkeypatch):
     query = "-- sqlite:///gone.db\nSELECT x FROM secrets77\n"
     written(tmp_path, query, "a.sql")
     with pytest.raises(BadInput, match=r"a\.sql: its rows cannot be read") as refused:
-        PrivateTable(tmp_path / "a.sql", declarations(NUMBERS, PRIVATE)).profile()
+        PrivateSource(tmp_path / "a.sql", declarations(NUMBERS, PRIVATE)).profile()
     assert "secrets77" not in str(refused.value)
     assert str(tmp_path) in str(refused.value)

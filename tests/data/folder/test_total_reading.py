@@ -8,8 +8,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.data.folder.about import declarations
-from fedbnsl.data.folder.private_table import PrivateTable
+from fedbnsl.data.folder.about import Reading, declarations
+from fedbnsl.data.folder.table import open_table
 
 ABOUT = {"columns": {"x": "continuous", "word": "discrete"}, "levels": {"word": ["a", "b"]}, "ignore": ["note"]}
 SCHEMA = Schema(("x", "word"), {"a": 3}, "mixed", {"word": ("a", "b")}, streamed=("a",))
@@ -37,7 +37,7 @@ ARROW = {
 
 
 def rows_at(path):
-    return np.concatenate([*PrivateTable(path, declarations(ABOUT)).rows(SCHEMA, "a")])
+    return np.concatenate([*open_table(path, declarations(ABOUT, Reading(private=True))).rows(SCHEMA, "a")])
 
 
 def require_total(path):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.about import READ_ALL, Reading, parse_transforms
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
 
@@ -16,7 +16,7 @@ from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
 def study(request, tmp_path, monkeypatch):
     """A function that writes three silos of unequal size with counts, amounts and labels, and reads their schema."""
     if request.param == "in passes":
-        monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 0)
+        monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 0)
         monkeypatch.setattr(batches, "MAX_BATCH_ROWS", 40)
         monkeypatch.setattr(batches, "MIN_BATCH_ROWS", 40)
     rng, n = np.random.default_rng(1), 900

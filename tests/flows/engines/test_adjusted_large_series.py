@@ -13,7 +13,8 @@ from fedbnsl import learn, load
 from fedbnsl.algorithms.diagnosis import findings
 from fedbnsl.algorithms.diagnosis.findings import ADD_ROWS, COMPARE_SILOS, WEIGHTS_DIFFER
 from fedbnsl.algorithms.diagnosis.series_findings import CHANGE, COMPARE_HALVES, UNIT_ROOT
-from fedbnsl.data.folder import batches, chunked_table, formats
+from fedbnsl.data.folder import batches, formats
+from fedbnsl.data.folder import table as silo_table
 from fedbnsl.flows.cli.main import main
 
 ADVISED = re.compile(r"--(detrend|difference|deseasonalise)(?: (\d+))?")
@@ -86,10 +87,9 @@ def in_passes(monkeypatch):
 
     def limit() -> None:
         monkeypatch.setenv(formats.LIMIT_VARIABLE, "0")  # for the processes of the other engine
-        for module in (batches, chunked_table):
-            monkeypatch.setattr(module, "IN_MEMORY_BYTES", 0)
-        monkeypatch.setattr(chunked_table, "CHUNK_CELLS", 3 * 37)
-        monkeypatch.setattr(chunked_table, "MIN_CHUNK_ROWS", 37)
+        monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 0)
+        monkeypatch.setattr(silo_table, "CHUNK_CELLS", 3 * 37)
+        monkeypatch.setattr(silo_table, "MIN_CHUNK_ROWS", 37)
 
     return limit
 

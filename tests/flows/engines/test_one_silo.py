@@ -109,12 +109,12 @@ def test_without_an_epsilon_inline_writes_nothing_beside_the_rows(folder):
 
 
 def test_inline_parses_each_file_once(folder, monkeypatch):
-    parsed = []
-    from fedbnsl.data.folder import chunked_table
+    from fedbnsl.data.folder import batches
 
-    read = chunked_table.read_table
+    parsed = []
+    read = batches.TextFile.batches
     monkeypatch.setattr(
-        chunked_table, "read_table", lambda path, declared: parsed.append(path.name) or read(path, declared)
+        batches.TextFile, "batches", lambda text, *names: parsed.append(text.path.name) or read(text, *names)
     )
     learn(folder, algorithm="fed-sparse")
     assert sorted(parsed) == ["silo-1.csv", "silo-2.csv", "silo-3.csv"]

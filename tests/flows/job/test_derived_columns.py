@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl import learn
-from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.folder import read_schema
 
 
@@ -25,7 +25,7 @@ def study(tmp_path):
 @pytest.mark.parametrize("in_passes", [False, True])
 def test_a_formula_of_all_silos_is_part_of_the_schema(study, monkeypatch, in_passes):
     if in_passes:
-        monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 0)
+        monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 0)
         monkeypatch.setattr(batches, "MAX_BATCH_ROWS", 90)
         monkeypatch.setattr(batches, "MIN_BATCH_ROWS", 90)
     assert read_schema(study).derived == {"total": "the product of dose and other"}

@@ -8,7 +8,7 @@ import pytest
 
 from fedbnsl import learn, load
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.about import Reading
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.tracking.pictures.drawing import NOT_IDENTIFIED
@@ -90,7 +90,7 @@ def test_tables_in_passes_are_read_alike(kind, tmp_path, monkeypatch):
         frame.to_csv(tmp_path / f"{silo}.csv", index=False)
     reading = Reading(columns="union")
     whole = read_folder(tmp_path, reading)
-    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 0)
     monkeypatch.setattr(batches, "MAX_BATCH_ROWS", 90)
     monkeypatch.setattr(batches, "MIN_BATCH_ROWS", 90)
     passes = read_folder(tmp_path, reading)

@@ -28,10 +28,9 @@ from fedbnsl.algorithms.statistics.count_tables import CodePasses, count
 from fedbnsl.algorithms.statistics.em import expected_moments, pairwise_complete
 from fedbnsl.algorithms.statistics.moments import about_means, column_summaries, sum_over_chunks, thin_rows
 from fedbnsl.algorithms.statistics.transforms import transformed
-from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.about import Declared, Reading
-from fedbnsl.data.folder.chunked_table import open_table, part_count
-from fedbnsl.data.folder.private_table import ClippedRows
+from fedbnsl.data.folder.table import RowView, open_table, part_count
 from fedbnsl.tasks.silo import readers as readers_module
 from fedbnsl.tasks.silo.publications import row_version
 from fedbnsl.tasks.silo.readers import ClusterReaders, ReaderLost, Readers
@@ -48,7 +47,7 @@ SETS = np.array([[0, 1], [0, 2], [1, 2], [0, -1]], np.int16)
 def small_parts():
     """Everything is read in passes, in parts of a few rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunked_table, "IN_MEMORY_BYTES", 0)
+        patch.setattr(batches, "IN_MEMORY_BYTES", 0)
         patch.setattr(batches, "PART_CELLS", 120)
         yield
 
@@ -156,7 +155,7 @@ def passes(rows, kind, mapper, **changes):
     names = NUMBERS if kind == "numbers" else LABELS
     levels = {} if kind == "numbers" else dict.fromkeys(LABELS, ("0", "1", "2"))
     schema = Schema(names, {"a": 500}, "discrete" if levels else "continuous", levels, streamed=("a",), **changes)
-    return open_table(rows[kind], NOTHING, mapper).passes(schema, "a"), schema
+    return open_table(rows[kind], NOTHING, mapper).view(schema, "a"), schema
 
 
 def statistics_of(rows, mapper):
@@ -169,7 +168,7 @@ def statistics_of(rows, mapper):
     S = np.eye(3) + 0.5
     root = replace(schema, transforms={"x": "sqrt", "y": "normal-scores"})
     private = open_table(rows["numbers"], replace(NOTHING, reading=Reading(private=True)), mapper).rows(schema, "a")
-    assert isinstance(private, ClippedRows)
+    assert isinstance(private, RowView)
     return {
         "moments": about_means(complete),
         "moments of labels": about_means(coded),

@@ -9,7 +9,7 @@ import pytest
 from fedbnsl import learn
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import chunked_table
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.about import declarations
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.tasks.silo.rows import describe_rows, read_rows
@@ -51,7 +51,7 @@ FORMS = {
 @pytest.mark.parametrize("name", FORMS)
 def test_a_worker_has_the_columns_in_the_order_of_the_schema(name, passes, tmp_path, monkeypatch):
     if passes:
-        monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 100)
+        monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 100)
     folder = folder_of(tmp_path / "set", FORMS[name])
     schema = read_folder(folder).schema
     assert schema.variables == NAMES

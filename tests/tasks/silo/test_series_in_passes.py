@@ -16,7 +16,8 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget, Overspent
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.masks import Refused
-from fedbnsl.data.folder import batches, chunked_table, private_table
+from fedbnsl.data.folder import batches, private_table
+from fedbnsl.data.folder import table as silo_table
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared, Reading, declarations
 from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.journal import Journal
@@ -36,10 +37,9 @@ ABOUT = {"kind": "time-series", "stretches": {silo: list(lengths) for silo, leng
 @pytest.fixture(autouse=True)
 def in_passes(monkeypatch):
     """Nothing fits into memory, and chunks have a few rows."""
-    for module in (batches, chunked_table, private_table):
-        monkeypatch.setattr(module, "IN_MEMORY_BYTES", 0)
-    monkeypatch.setattr(chunked_table, "CHUNK_CELLS", 2 * 7)
-    monkeypatch.setattr(chunked_table, "MIN_CHUNK_ROWS", 7)
+    monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(silo_table, "CHUNK_CELLS", 2 * 7)
+    monkeypatch.setattr(silo_table, "MIN_CHUNK_ROWS", 7)
     monkeypatch.setattr(private_table, "LINES", 7)
 
 
