@@ -13,6 +13,11 @@ OWN_DYNAMIC = "the (p + 1)d x d weights of the silo's own structure, once"
 OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
 
 
+def all_marks(settings: Any, variables: int) -> int:
+    """The message size of a graph's end marks: whether each of three marks is at j, for all ordered pairs i, j."""
+    return 3 * variables**2
+
+
 def all_tests(settings: Any, variables: int) -> int:
     """An upper bound on the message size of votes: 5 numbers for each test of a pair given a set of other variables."""
     return 5 * (variables * (variables - 1) // 2) * int(2 ** (variables - 2))
@@ -125,6 +130,7 @@ ALGORITHMS: dict[str, Entry] = {
         disclosure=MARKS,
         maker=lazy_factory("constraint.search:ConstraintSettings", "baselines.vote_on_graphs:pc_voting"),
         kinds=OWN_ROWS,
+        message_size=all_marks,
         vote=True,
     ),
     "fci-voting": Entry(
@@ -134,6 +140,7 @@ ALGORITHMS: dict[str, Entry] = {
         disclosure=MARKS,
         maker=lazy_factory("constraint.search:ConstraintSettings", "baselines.vote_on_graphs:fci_voting"),
         kinds=OWN_ROWS,
+        message_size=all_marks,
         vote=True,
     ),
     "pc-cit-voting": Entry(
