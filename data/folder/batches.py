@@ -879,12 +879,31 @@ def numbers_in(column: Any) -> FloatArray | None:
     import pyarrow
 
     kind = column.type
-    if pyarrow.types.is_floating(kind):
-        return np.asarray(column.to_numpy(zero_copy_only=False))
-    if pyarrow.types.is_integer(kind) or pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind):
-        # Of a whole number above 2^53, the nearest float is taken.
-        return np.asarray(column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False))
-    return None
+    if pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind):
+        column = column.cast(pyarrow.float64(), safe=False)
+    elif not (pyarrow.types.is_floating(kind) or pyarrow.types.is_integer(kind)):
+        return None
+    chunks = column.chunks if isinstance(column, pyarrow.ChunkedArray) else [column]
+    return np.concatenate([_numbers_of(chunk) for chunk in chunks]) if chunks else np.empty(0)
+
+
+def _numbers_of(array: Any) -> FloatArray:
+    """The numbers in an arrow array from its buffers, because `to_numpy` imports pandas.
+
+    Of a whole number above 2^53, the nearest float is taken.
+    """
+    import pyarrow
+
+    valid, data = array.buffers()
+    letter = (
+        "f" if pyarrow.types.is_floating(array.type) else "i" if pyarrow.types.is_signed_integer(array.type) else "u"
+    )
+    rows = slice(array.offset, array.offset + len(array))
+    stored = np.frombuffer(data or b"", np.dtype(f"{letter}{array.type.bit_width // 8}"))[rows]
+    numbers = stored.astype(np.float64, copy=bool(array.null_count))
+    if array.null_count:
+        numbers[np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[rows] == 0] = np.nan
+    return numbers
 
 
 def cells_in(column: Any) -> tuple[list[str], NDArray[np.int64]]:
