@@ -866,9 +866,10 @@ def columns_in_memory(source: Source, keep: Keep = keep_all) -> list[Column]:
     for batch in source.batches(names, names):
         for name, column in zip(names, batch.columns, strict=True):
             cells, own = cells_in(column)
-            number, (present, positions) = numbers[name], np.unique(own, return_inverse=True)
-            found = [number.setdefault(cells[code], len(number)) for code in present.tolist()]
-            codes[name].append(np.array(found, np.int64)[positions])
+            number, present = numbers[name], np.bincount(own, minlength=len(cells)) > 0
+            found = np.full(len(cells), -1, np.int64)
+            found[present] = [number.setdefault(cells[code], len(number)) for code in np.flatnonzero(present).tolist()]
+            codes[name].append(found[own])
     empty = np.empty(0, np.int64)
     return [Column(name, np.concatenate([empty, *codes[name]]), list(numbers[name])) for name in names]
 
@@ -917,6 +918,8 @@ def cells_in(column: Any) -> tuple[list[str], NDArray[np.int64]]:
 
     if not pyarrow.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    cells = [cell_text(value) for value in column.dictionary.to_pylist()]
+    cells = column.dictionary.to_pylist()
+    if not pyarrow.types.is_string(column.dictionary.type) or column.dictionary.null_count:
+        cells = list(map(cell_text, cells))
     codes = np.asarray(pyarrow.compute.fill_null(column.indices, len(cells)), dtype=np.int64)
     return [*cells, ""], codes
