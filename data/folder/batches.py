@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,6 +38,8 @@ from .formats import (
     BROKEN,
     Sheet,
     cell_text,
+    file_stamp,
+    has_settled,
     is_sheet,
     is_text,
     kind_of,
@@ -65,6 +67,7 @@ from .scan import (
     numbered_rows,
     place_in_text,
     read_header,
+    sniffed_rows,
     text_of,
 )
 
@@ -391,11 +394,45 @@ PLAIN_WHOLE = re.compile(r"(0|-?[1-9]\d{0,14})(\.0*)?", re.ASCII)
 """pattern of a whole number that has one spelling as a label and as a float"""
 HEAD_BYTES = 1 << 20
 """size of the part of a file from which its dialect is detected"""
+KEPT_CHARACTERS = 1 << 16
+"""size of a head above which only its first rows are kept"""
 UNREADABLE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to double: invalid value '(.*?)'")
 """arrow's message on a cell that is not a number, with the column (from 0), the line and the content of the cell"""
 BLOCK_BYTES, MAX_BLOCK_BYTES, LINES_OF_BLOCK = 1 << 19, 1 << 24, 64
 """minimum and maximum size in bytes of the blocks in which a file is parsed, and the number of the longest lines that
 fit into a block between these sizes; pyarrow reads 32 blocks ahead"""
+
+
+def _examine(path: Path, form: Form) -> Text:
+    """The first lines of a text file and its dialect, for which the whole file is examined if it fits into memory.
+
+    A file is opened several times in a run, and examined once. Raises `BadInput` if the file cannot be read.
+    """
+    try:
+        status = path.stat()
+        examine = _examined if has_settled(status) else _examined.__wrapped__
+        return examine(path, form, file_stamp("", status), whole=not exceeds_memory(path))
+    except BROKEN as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise BadInput(f"{path}: cannot be read: {reason}") from error
+
+
+@lru_cache(maxsize=256)
+def _examined(path: Path, form: Form, stamp: tuple[str | int, ...], *, whole: bool) -> Text:
+    """As `_examine`; `stamp` distinguishes versions of the file in the cache."""
+    with open_bytes(path) as stream:
+        content: bytes = stream.read() if whole else stream.read(HEAD_BYTES)
+    if not whole and len(content) == HEAD_BYTES and b"\n" in content:
+        content = content[: content.rindex(b"\n") + 1]
+    if not whole and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise BadInput(f"{path}: UTF-16 files of this size cannot be read: write it as UTF-8 or Parquet")
+    text = text_of(str(path), content, form)
+    end = text.content.rfind("\n", 0, HEAD_BYTES) + 1 if len(text.content) > HEAD_BYTES else 0
+    head = text.content[:end] if end else text.content
+    longest = max(map(len, head.splitlines()), default=0)
+    return replace(
+        text, content=sniffed_rows(head, text.separator) if len(head) > KEPT_CHARACTERS else head, longest=longest
+    )
 
 
 @dataclass(frozen=True)
@@ -409,24 +446,8 @@ class TextFile:
 
     @cached_property
     def _head(self) -> Text:
-        """The first lines and the dialect, for which the whole file is examined if it fits into memory.
-
-        Raises `BadInput` if the file cannot be read.
-        """
-        whole = not exceeds_memory(self.path)
-        try:
-            with open_bytes(self.path) as stream:
-                content: bytes = stream.read() if whole else stream.read(HEAD_BYTES)
-        except BROKEN as error:
-            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-            raise BadInput(f"{self.path}: cannot be read: {reason}") from error
-        if not whole and len(content) == HEAD_BYTES and b"\n" in content:
-            content = content[: content.rindex(b"\n") + 1]
-        if not whole and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise BadInput(f"{self.path}: UTF-16 files of this size cannot be read: write it as UTF-8 or Parquet")
-        text = text_of(str(self.path), content, self.form)
-        end = text.content.rfind("\n", 0, HEAD_BYTES) + 1 if len(text.content) > HEAD_BYTES else 0
-        return replace(text, content=text.content[:end]) if end else text
+        """The first lines and the dialect; raises `BadInput` if the file cannot be read."""
+        return _examine(self.path, self.form)
 
     @cached_property
     def header(self) -> tuple[str, ...]:
@@ -449,11 +470,11 @@ class TextFile:
         return frozenset(name for name, cells in columns.items() if not self._are_numbers(cells))
 
     def _are_numbers(self, cells: Sequence[str]) -> bool:
-        labels = [self._with_point(cell.strip()) for cell in cells if not is_empty(cell.strip())]
+        labels = [self._with_point(label) for label in {cell.strip() for cell in cells} if not is_empty(label)]
         numbers = list(map(number_of, labels))
         if any(map(math.isnan, numbers)):
             return False
-        return not all(number.is_integer() for number in numbers) or all(map(PLAIN_WHOLE.fullmatch, labels))
+        return not all(map(float.is_integer, numbers)) or all(map(PLAIN_WHOLE.fullmatch, labels))
 
     def _with_point(self, cell: str) -> str:
         return with_point(cell, self._head.decimal)
@@ -504,7 +525,6 @@ class TextFile:
 
         head, text = self._head, pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
         unnamed = [f"\0unnamed {number}" for number in range(head.unnamed)]
-        longest = max(map(len, head.content.splitlines()), default=0)
         header = HEADER.match(head.content)
         assert header is not None
         if len(head.content.encode()) < HEAD_BYTES and not head.content[header.end() :].strip():
@@ -518,7 +538,7 @@ class TextFile:
                     column_names=[*self.header, *unnamed],
                     skip_rows=len(header[0].splitlines()),
                     use_threads=False,
-                    block_size=max(BLOCK_BYTES, min(LINES_OF_BLOCK * longest, MAX_BLOCK_BYTES)),
+                    block_size=max(BLOCK_BYTES, min(LINES_OF_BLOCK * head.longest, MAX_BLOCK_BYTES)),
                     encoding="utf8" if head.encoding == "utf-8-sig" else head.encoding,
                 ),
                 parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=head.separator),
@@ -846,9 +866,10 @@ def columns_in_memory(source: Source, keep: Keep = keep_all) -> list[Column]:
     for batch in source.batches(names, names):
         for name, column in zip(names, batch.columns, strict=True):
             cells, own = cells_in(column)
-            number, (present, positions) = numbers[name], np.unique(own, return_inverse=True)
-            found = [number.setdefault(cells[code], len(number)) for code in present.tolist()]
-            codes[name].append(np.array(found, np.int64)[positions])
+            number, present = numbers[name], np.bincount(own, minlength=len(cells)) > 0
+            found = np.full(len(cells), -1, np.int64)
+            found[present] = [number.setdefault(cells[code], len(number)) for code in np.flatnonzero(present).tolist()]
+            codes[name].append(found[own])
     empty = np.empty(0, np.int64)
     return [Column(name, np.concatenate([empty, *codes[name]]), list(numbers[name])) for name in names]
 
@@ -916,6 +937,8 @@ def cells_in(column: Any) -> tuple[list[str], NDArray[np.int64]]:
 
     if not pyarrow.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    cells = [cell_text(value) for value in column.dictionary.to_pylist()]
+    cells = column.dictionary.to_pylist()
+    if not pyarrow.types.is_string(column.dictionary.type) or column.dictionary.null_count:
+        cells = list(map(cell_text, cells))
     codes = np.asarray(pyarrow.compute.fill_null(column.indices, len(cells)), dtype=np.int64)
     return [*cells, ""], codes

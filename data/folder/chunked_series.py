@@ -7,9 +7,9 @@ series and time, because sorting would need all rows in memory. Series with labe
 that a learner would model.
 """
 
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,28 +21,40 @@ from fedbnsl.algorithms.diagnosis.series_rows import PASSES_NOTE
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
-from ..federated import MIN_SILO_ROWS
 from . import batches
 from .about import ABOUT, Declared
-from .batches import CachedSource, HarmonisedSource, ParquetParts, QuerySource, Source, cells_in, numbers_in, source_of
+from .batches import (
+    CachedSource,
+    Column,
+    HarmonisedSource,
+    ParquetParts,
+    PlaceOf,
+    QuerySource,
+    Source,
+    cells_in,
+    numbers_in,
+    source_of,
+)
 from .check import check_same_columns
 from .dates import dates_of, periods_of, times_of
 from .formats import cell_text
 from .profile import BEYOND_RANGE, beyond
-from .scan import cell_fault, check_label_column, empty_cells, is_empty, label_of, labels_of
+from .scan import cell_fault, check_label_column, empty_cells, label_of, labels_of
 from .series import (
     NOT_SERIES,
-    ROUNDING,
+    REFUSED,
     SERIES,
     TIME,
+    Cutter,
     Keys,
     SeriesTable,
     find_column,
     has_time,
-    irregular_step,
     keeps_empty_cells,
-    number_faults,
+    numbers_of,
     read_series,
+    step_of,
+    time_place,
 )
 from .table import Mapper, RowView
 
@@ -123,32 +135,6 @@ def _exceeds(source: QuerySource, cells: int) -> bool:
     return False
 
 
-@dataclass
-class _Cutter:
-    """The stretches of the rows that were read so far, and the state after the last of these rows."""
-
-    step: float
-    lengths: list[int] = field(default_factory=list)
-    """the lengths of the stretches of complete rows; the last stretch may continue"""
-    rows: int = 0
-    left_out: int = 0
-    complete: bool = False
-    """whether the last row has no empty cell"""
-
-    def add(self, is_next: NDArray[np.bool_], complete: NDArray[np.bool_]) -> None:
-        """Add rows to the stretches: whether each `is_next`, one step after the row before it, and is `complete`."""
-        before = np.concatenate([[self.complete], complete[:-1]])
-        starts = np.flatnonzero((complete & ~(is_next & before))[complete])
-        count = int(complete.sum())
-        edges = [0, *starts.tolist(), count] if not len(starts) or starts[0] else [*starts.tolist(), count]
-        found = np.diff(edges).tolist()
-        if count and not (len(starts) and starts[0] == 0):
-            self.lengths[-1] += found.pop(0)
-        self.lengths += found if count else []
-        self.rows, self.left_out = self.rows + len(complete), self.left_out + len(complete) - count
-        self.complete = bool(complete[-1]) if len(complete) else self.complete
-
-
 @dataclass(frozen=True)
 class LargeSeries:
     """The series of `source`, which are read in passes."""
@@ -160,23 +146,24 @@ class LargeSeries:
         """The public facts; raises `BadInput` naming file, row, column and value, as `read_series` does."""
         self._refuse_what_needs_memory()
         names = self._names
-        cutter = _Cutter(self.declared.step or self._step())
+        cutter = Cutter(self.declared.step or self._step())
+        first_empty: tuple[int, str] | None = None
         low, high, greatest = np.full(len(names), np.inf), np.full(len(names), -np.inf), 0.0
-        for start, difference, columns in self._batches(names):
+        for start, difference, columns, place_of in self._batches(names):
             values = np.column_stack(
                 [self._numbers(name, one, start) for name, one in zip(names, columns, strict=True)]
             )
             complete = np.asarray(~np.isnan(values).any(axis=1))
-            self._check_empty(values, complete, start)
+            for row in np.flatnonzero(~complete)[:1].tolist() if first_empty is None else ():
+                first_empty = start + row, names[int(np.argmax(np.isnan(values[row])))]
+                self._check_empty(*first_empty)
             self._check_domains(values, start)
-            cutter.add(self._is_next(difference, cutter.step, start), complete)
+            cutter.add(difference, complete, place_of)
             kept = values[complete]
             if len(kept):
                 low, high = np.minimum(low, kept.min(axis=0)), np.maximum(high, kept.max(axis=0))
                 greatest = max(greatest, float(np.abs(kept).max()))
-        if max(cutter.lengths, default=0) < MIN_SILO_ROWS:
-            empty = f"are complete: {cutter.left_out:,} of {cutter.rows:,} have an empty cell"
-            raise BadInput(f"{self._path}: no two consecutive rows {empty if cutter.left_out else 'in any series'}")
+        cutter.check(self._path, lambda: None if first_empty is None else self._place(*first_empty))
         for v in np.flatnonzero(low == high)[:1]:
             raise BadInput(f"{self._path}: column {quoted(names[v])}: constant, every row is {low[v]}")
         for v, name in enumerate(names):
@@ -224,8 +211,9 @@ class LargeSeries:
         if len(self.declared.reading.time) > 1:
             raise BadInput(f"{self._path}: --time: series that exceed the memory limit need one column of times")
 
-    def _batches(self, names: tuple[str, ...]) -> Iterator[tuple[int, FloatArray, tuple[Any, ...]]]:
-        """Yield batches: number of the first row, the time from each row's predecessor to it, and the columns `names`.
+    def _batches(self, names: tuple[str, ...]) -> Iterator[tuple[int, FloatArray, tuple[Any, ...], PlaceOf]]:
+        """Yield batches: number of the first row, the time from each row's predecessor to it, the columns `names`, and
+        the place of a row of the batch in messages on its time.
 
         This time is NaN for the first row of a series; without a column of times, it is 1. Raises `BadInput` for
         invalid keys, and for rows that are not in order.
@@ -245,8 +233,12 @@ class LargeSeries:
                 times, dates = self._times(columns[keys.time], dates, start)
             same = np.diff(series, prepend=last_series) == 0
             difference = np.where(same, np.diff(times, prepend=last_time), np.nan)
-            self._check_order(difference, columns, start)
-            yield start, difference, tuple(columns[name] for name in names)
+            place_of = partial(self._time_place, columns, start)
+            for row in np.flatnonzero(difference <= 0)[:1].tolist():
+                if difference[row] == 0:
+                    raise BadInput(f"{place_of(row)} is a duplicate in its series{NOT_SERIES}")
+                raise BadInput(f"{place_of(row)} is before the time of the row above: {SORT}")
+            yield start, difference, tuple(columns[name] for name in names), place_of
             start, last_series, last_time = start + n, int(series[-1]), float(times[-1])
 
     def _series(self, column: Any, numbers: dict[str, int], last: int, start: int) -> NDArray[np.int64]:
@@ -297,69 +289,40 @@ class LargeSeries:
             raise BadInput(f"{self._place(start + int(row), self._keys.time or '')}: {fault}")
         return found, dates
 
-    def _check_order(self, difference: FloatArray, columns: Mapping[str, Any], start: int) -> None:
-        """Raise `BadInput` for the first time of a series that is not later than the time before it."""
-        for row in np.flatnonzero(difference <= 0)[:1]:
-            name = self._keys.time or ""
-            place = (
-                f"{self._place(start + int(row), name)}: {quoted(label_of(cell_text(columns[name][int(row)].as_py())))}"
-            )
-            if difference[row] == 0:
-                raise BadInput(f"{place} is a duplicate in its series{NOT_SERIES}")
-            raise BadInput(f"{place} is before the time of the row above: {SORT}")
+    def _time_place(self, columns: Mapping[str, Any], start: int, row: int) -> str:
+        """The place of a row of the batch with these `columns`, for a message on its time."""
+        keys = self._keys
+        series, written = (
+            "" if name is None else cell_text(columns[name][row].as_py()) for name in (keys.series, keys.time)
+        )
+        written = str(float(start + row)) if keys.time is None else label_of(written)
+        return time_place(self.source.place(start + row), label_of(series), keys.time, written)
 
     def _step(self) -> float:
-        """The time step: the mean of all differences of times that equal the minimum up to rounding (as
-        `series._step`).
-        """
-        if self._keys.time is None:
-            return 1.0
-        least = np.inf
-        for _, difference, _ in self._batches(()):
-            least = min(least, float(np.nanmin(difference, initial=np.inf)))
-        if not np.isfinite(least):
-            return 1.0
-        total, count = 0.0, 0
-        for _, difference, _ in self._batches(()):
-            near = difference[difference <= least * (1 + ROUNDING)]
-            total, count = total + float(near.sum()), count + len(near)
-        return total / count
-
-    def _is_next(self, difference: FloatArray, step: float, start: int) -> NDArray[np.bool_]:
-        """Whether each row is one step after the row before it; raises `BadInput` for irregular times."""
-        steps = difference / step
-        for row in np.flatnonzero((abs(steps - np.rint(steps)) > ROUNDING) | (steps < 0.5))[:1]:
-            fault = irregular_step(difference[row], step)
-            raise BadInput(f"{self._place(start + int(row), self._keys.time or '')}: {fault}{NOT_SERIES}")
-        return np.asarray(np.rint(steps) == 1)
+        return (
+            1.0 if self._keys.time is None else step_of(lambda: (difference for _, difference, *_ in self._batches(())))
+        )
 
     def _numbers(self, name: str, column: Any, start: int) -> FloatArray:
         """The numbers of a column, NaN in empty cells; raises `BadInput` for any other cell."""
         numbers = numbers_in(column)
         if numbers is None:
             texts, codes = cells_in(column)
-            faults = number_faults(texts)
-            wrong = np.array([text in faults for text in texts], np.bool_)[codes]
-            for row in np.flatnonzero(wrong)[:1]:
-                raise BadInput(f"{self._place(start + int(row), name)}: {faults[texts[codes[row]]]}")
-            return np.array([math.nan if is_empty(text.strip()) else float(text) for text in texts])[codes]
+            return numbers_of(Column(name, codes, texts), lambda row: self.source.place(start + row))
         for row in np.flatnonzero(np.isinf(numbers))[:1]:
             raise BadInput(f"{self._place(start + int(row), name)}: {numbers[row]} is not finite")
         return numbers
 
-    def _check_empty(self, values: FloatArray, complete: NDArray[np.bool_], start: int) -> None:
-        """Raise `BadInput` for the first empty cell, unless rows with an empty cell are left out."""
+    def _check_empty(self, row: int, name: str) -> None:
+        """Raise `BadInput` for an empty cell, unless rows with an empty cell are left out."""
         refused = self.declared.reading.missing == "refuse"
         if not refused and not keeps_empty_cells(self.declared):
             return
-        for row in np.flatnonzero(~complete)[:1]:
-            place = self._place(start + int(row), self._names[int(np.argmax(np.isnan(values[row])))])
-            if refused:
-                raise BadInput(f"{place}: the cell is empty, and --missing refuse allows no empty cells")
-            raise BadInput(
-                f"{place}: the cell is empty, and series that exceed the memory limit have no model of empty cells: "
-                "leave their rows out with --missing complete-rows"
-            )
+        no_model = (
+            "the cell is empty, and series that exceed the memory limit have no model of empty cells: "
+            "leave their rows out with --missing complete-rows"
+        )
+        raise BadInput(f"{self._place(row, name)}: {REFUSED if refused else no_model}")
 
     def _check_domains(self, values: FloatArray, start: int) -> None:
         """Raise `BadInput` for the first number that the requested transform of its column cannot take."""

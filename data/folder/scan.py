@@ -251,6 +251,8 @@ class Text:
     legacy: bool = False
     unnamed: int = 0
     """number of empty columns without a name at the end, which are removed from `content`"""
+    longest: int = 0
+    """number of characters of the longest line of the examined part of a file"""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -333,7 +335,7 @@ def rows_of(text: str, separator: str) -> list[list[str]]:
 
 def _separator(place: str, head: str) -> str:
     """The mark that occurs in the header and equally often in most rows; raises `BadInput` for several such marks."""
-    rows_by_mark = {mark: rows_of(head, mark) for mark in SEPARATORS}
+    rows_by_mark = {mark: rows_of(head, mark) for mark in SEPARATORS if mark in head}
     in_header = [mark for mark, rows in rows_by_mark.items() if rows and len(rows[0]) > 1]
     fitting = [mark for mark in in_header if _is_regular(rows_by_mark[mark])]
     if len(fitting) > 1:
@@ -416,6 +418,15 @@ def first_rows(text: Text, count: int | None) -> list[list[str]]:
     except csv.Error:
         return []
     return [row for row in rows if len(row) == len(rows[0])]
+
+
+def sniffed_rows(content: str, separator: str) -> str:
+    """The part of `content` with the header and the first `SNIFFED_ROWS` rows; all of it if these are unreadable."""
+    with suppress(csv.Error):
+        rows = numbered_rows(StringIO(content, newline=""), separator)
+        last = max((line for line, _ in islice(rows, SNIFFED_ROWS + 1)), default=0)
+        return "".join(islice(StringIO(content, newline=""), last))
+    return content
 
 
 def find_fault(

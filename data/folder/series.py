@@ -9,8 +9,8 @@ of labels are the codes of these levels.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -159,21 +159,20 @@ def recording_of(
     return Recording(path, keys, variables, values, names, owners, *rows, source.place)
 
 
-def number_faults(cells: Sequence[str]) -> dict[str, str]:
-    """By cell, the faults of the distinct `cells` of a column that are neither finite numbers nor missing."""
-    return {cell: fault for cell in cells if not _missing(cell) and (fault := cell_fault(cell))}
-
-
 def _faults(column: Column, levels: Sequence[str] | None) -> dict[str, str]:
     """The faults of the distinct cells of a column of numbers, or of labels with these `levels`."""
+    present = [cell for cell in column.cells if not _missing(cell)]
     if levels is None:
-        faults, remedy = number_faults(column.cells), "if the column has labels, declare its levels in about.json"
-        return {cell: f"{fault}; {remedy}" if "not a number" in fault else fault for cell, fault in faults.items()}
-    labels = zip(column.cells, labels_of(column.cells, levels), strict=True)
+        faults, remedy = {cell: cell_fault(cell) for cell in present}, "if the column has labels, declare its levels"
+        return {
+            cell: f"{fault}; {remedy} in about.json" if "not a number" in fault else fault
+            for cell, fault in faults.items()
+            if fault
+        }
     return {
         cell: f"{quoted(cell)} is not one of the declared levels {', '.join(levels)}"
-        for cell, label in labels
-        if label not in levels and not _missing(cell)
+        for cell, label in zip(present, labels_of(present, levels), strict=True)
+        if label not in levels
     }
 
 
@@ -186,6 +185,12 @@ def _consecutive(series: NDArray[np.intp]) -> FloatArray:
     import pandas as pd
 
     return np.asarray(pd.Series(series).groupby(series).cumcount(), dtype=np.float64)
+
+
+def numbers_of(column: Column, place_of: PlaceOf) -> FloatArray:
+    """The numbers of a column `[n_rows]`, NaN in empty cells; raises `BadInput` for any other cell."""
+    check_cells(place_of, [column], {column.name: _faults(column, None)})
+    return _column_values(column, None)
 
 
 def _column_values(column: Column, levels: Sequence[str] | None) -> FloatArray:
@@ -206,6 +211,7 @@ def _column_labels(column: Column, n: int) -> list[Any]:
 
 ROUNDING = 0.01
 """tolerance of times, in steps, because files have rounded times"""
+REFUSED = "the cell is empty, and --missing refuse allows no empty cells"
 NOT_SERIES = '; if these rows are not time series, declare {"kind": "continuous"} in about.json'
 
 
@@ -381,6 +387,75 @@ def read_cut(path: Path, stretches: tuple[int, ...], declared: Declared = NO_DEC
     return SeriesTable(recording.variables, values, stretches)
 
 
+@dataclass
+class Cutter:
+    """The stretches of the rows that were added so far, and the state after the last of these rows."""
+
+    step: float
+    lengths: list[int] = field(default_factory=list)
+    """the lengths of the stretches of complete rows; the last stretch may continue"""
+    rows: int = 0
+    left_out: int = 0
+    complete: bool = False
+    """whether the last row has no empty cell"""
+
+    def add(
+        self, differences: FloatArray, complete: NDArray[np.bool_], place_of: PlaceOf, remedy: str = NOT_SERIES
+    ) -> None:
+        """Add rows to the stretches: the time from each row's predecessor to it, and whether each row is `complete`.
+
+        This time is NaN for the first row of a series. Raises `BadInput` for irregular times, with the `place_of` the
+        row among the added rows and the `remedy`.
+        """
+        steps = differences / self.step
+        for row in np.flatnonzero((abs(steps - np.rint(steps)) > ROUNDING) | (steps < 0.5))[:1].tolist():
+            month = "; write months as 2020-01" if 28 <= self.step / 86_400 <= 31 else ""
+            fault = f"{differences[row]:g} after the previous time, not a whole number of steps of {self.step:g}{month}"
+            raise BadInput(f"{place_of(row)} is {fault}{remedy}")
+        before = np.concatenate([[self.complete], complete[:-1]])
+        starts = np.flatnonzero((complete & ~((np.rint(steps) == 1) & before))[complete])
+        count = int(complete.sum())
+        edges = [0, *starts.tolist(), count] if not len(starts) or starts[0] else [*starts.tolist(), count]
+        found = np.diff(edges).tolist()
+        if count and not (len(starts) and starts[0] == 0):
+            self.lengths[-1] += found.pop(0)
+        self.lengths += found if count else []
+        self.rows, self.left_out = self.rows + len(complete), self.left_out + len(complete) - count
+        self.complete = bool(complete[-1]) if len(complete) else self.complete
+
+    def check(self, path: Path, first_empty: Callable[[], str | None]) -> None:
+        """Raise `BadInput` if no stretch has two rows, with the place of the `first_empty` cell, if any."""
+        if max(self.lengths, default=0) >= MIN_SILO_ROWS:
+            return
+        place = first_empty() if self.left_out else None
+        if place is None:
+            raise BadInput(f"{path}: no two consecutive rows in any series")
+        count = f"{self.left_out} of {self.rows} have an empty cell, the first in {place.removeprefix(f'{path}: ')}"
+        raise BadInput(f"{path}: no two consecutive rows are complete: {count}")
+
+
+def step_of(differences: Callable[[], Iterable[FloatArray]]) -> float:
+    """The time step: the mean of all differences of times that equal the minimum up to rounding; 1 without any.
+
+    Each call of `differences` yields the differences in one pass over the rows, NaN for the first row of a series.
+    """
+    least, total, count = math.inf, 0.0, 0
+    for one in differences():
+        least = min(least, float(np.nanmin(one, initial=math.inf)))
+    if math.isinf(least):
+        return 1.0
+    for one in differences():
+        near = one[one <= least * (1 + ROUNDING)]
+        total, count = total + float(near.sum()), count + len(near)
+    return total / count
+
+
+def time_place(place: str, series: str, column: str | None, written: object) -> str:
+    """The `place` of a row with its series and its time as `written`, for a message on the time."""
+    named = f", series {quoted(series)}" if series else ""
+    return f"{place}{named}, column {quoted(column or TIME)}: {quoted(str(written))}"
+
+
 def cut(recording: Recording, step: float | None = None, remedy: str = "", *, keeps_empty: bool = False) -> Cut:
     """The unbroken stretches of `recording`; the default `step` is the minimum difference of two times.
 
@@ -389,14 +464,20 @@ def cut(recording: Recording, step: float | None = None, remedy: str = "", *, ke
     Raises `BadInput` for a duplicate time in a series, for irregular times, and if no stretch has two rows. Messages on
     times end with `remedy`.
     """
-    is_next, step = _is_next_step(recording, step, remedy)
-    rows = np.arange(len(recording.values)) if keeps_empty else np.flatnonzero(recording.complete)
-    unbroken = (np.diff(rows) == 1) & is_next[rows[:-1]]
-    edges = np.concatenate([[0], np.flatnonzero(~unbroken) + 1, [len(rows)]]) if rows.size else np.zeros(1, np.intp)
-    lengths = tuple(int(length) for length in np.diff(edges))
-    if max(lengths, default=0) < MIN_SILO_ROWS:
-        raise BadInput(f"{recording.path}: no two consecutive rows{_missing_rows(recording)}")
-    return Cut(rows, lengths, step)
+
+    def place_of(row: int) -> str:
+        place, series = recording.place_of(int(recording.rows[row])), recording.names[recording.series[row]]
+        return time_place(place, series, recording.keys.time, recording.written[row])
+
+    first = np.diff(recording.series, prepend=-1) != 0
+    differences = np.where(first, np.nan, np.diff(recording.times, prepend=0.0))
+    for row in np.flatnonzero(differences == 0)[:1].tolist():
+        raise BadInput(f"{place_of(row)} is a duplicate in its series{remedy}")
+    complete = np.ones(len(first), np.bool_) if keeps_empty else recording.complete
+    cutter = Cutter(step or step_of(lambda: [differences]))
+    cutter.add(differences, complete, place_of, remedy)
+    cutter.check(recording.path, lambda: _first_empty_cell(recording))
+    return Cut(np.flatnonzero(complete), tuple(cutter.lengths), cutter.step)
 
 
 def check_same_step(place: str, found: float, expected: float, by: str) -> None:
@@ -421,52 +502,6 @@ def series_and_time(stretches: Sequence[int]) -> dict[str, NDArray[np.int64]]:
     return {SERIES: numbers, TIME: np.concatenate([np.arange(length) for length in stretches])}
 
 
-def _is_next_step(recording: Recording, step: float | None, remedy: str) -> tuple[NDArray[np.bool_], float]:
-    """Whether each row is one step after the row before, `[n_rows - 1]`, and the step; raises `BadInput` as `cut`."""
-    same_series = np.diff(recording.series) == 0
-    differences = np.diff(recording.times)
-    duplicates = np.flatnonzero(same_series & (differences == 0))
-    if duplicates.size:
-        raise BadInput(f"{_place(recording, duplicates[0] + 1)} is a duplicate in its series{remedy}")
-    if not same_series.any():
-        return same_series, step or 1.0
-    step = step or _step(differences[same_series])
-    steps = differences / step
-    irregular = np.flatnonzero(same_series & ((abs(steps - np.rint(steps)) > ROUNDING) | (steps < 0.5)))
-    if irregular.size:
-        row = irregular[0] + 1
-        raise BadInput(f"{_place(recording, row)} is {irregular_step(differences[row - 1], step)}{remedy}")
-    return same_series & (np.rint(steps) == 1), step
-
-
-def irregular_step(difference: float, step: float) -> str:
-    """The fault of a time at this `difference` from the time before it, with advice if the step may be a month."""
-    month = "; write months as 2020-01" if 28 <= step / 86_400 <= 31 else ""
-    return f"{difference:g} after the previous time, not a whole number of steps of {step:g}{month}"
-
-
-def _step(differences: FloatArray) -> float:
-    """The minimum difference of times, as the mean of all differences that equal the minimum up to rounding."""
-    return float(differences[differences <= differences.min() * (1 + ROUNDING)].mean())
-
-
-def _place(recording: Recording, row: int) -> str:
-    """File, line, series and time of a row, for a message."""
-    name, column = recording.names[recording.series[row]], recording.keys.time or "time"
-    series = f", series {quoted(name)}" if name else ""
-    place = recording.place_of(int(recording.rows[row]))
-    return f"{place}{series}, column {quoted(column)}: {quoted(str(recording.written[row]))}"
-
-
-def _missing_rows(recording: Recording) -> str:
-    """The number of rows with an empty cell and the place of the first such cell, for a message."""
-    place = _first_empty_cell(recording)
-    if place is None:
-        return " in any series"
-    count = f"{int((~recording.complete).sum())} of {len(recording.rows)} have an empty cell"
-    return f" are complete: {count}, the first in {place.removeprefix(f'{recording.path}: ')}"
-
-
 def _first_empty_cell(recording: Recording) -> str | None:
     """File, line and column of the first empty cell, row by row as in the file; None if no cell is empty."""
     incomplete = np.flatnonzero(~recording.complete)
@@ -481,7 +516,7 @@ def _refuse_empty(recording: Recording) -> None:
     """Raise `BadInput` for the first empty cell of a recording."""
     place = _first_empty_cell(recording)
     if place is not None:
-        raise BadInput(f"{place}: the cell is empty, and --missing refuse allows no empty cells")
+        raise BadInput(f"{place}: {REFUSED}")
 
 
 def has_time(path: Path, declared: Declared = NO_DECLARATION) -> bool:

@@ -403,8 +403,9 @@ class Table:
 
     def _text_columns(self, names: Sequence[str]) -> frozenset[str]:
         """The columns among `names` to read as text."""
-        text = {name for name in self.source.words if self.declared.kind_of(name) != "continuous"}
-        text |= {*self.declared.fixed_dates, *self.text}
+        text = {*self.declared.fixed_dates, *self.text}
+        if any(self.declared.kind_of(name) != "continuous" for name in names):
+            text |= {name for name in self.source.words if self.declared.kind_of(name) != "continuous"}
         return frozenset(name for name in names if name in text or self._as_text(name))
 
     def _as_text(self, name: str) -> bool:

@@ -105,9 +105,15 @@ def changed(**cells) -> pd.DataFrame:
     [
         ({"series": (6, "a")}, "line 8, column 'series': 'a' goes on after another series: rows .* sorted"),
         ({"series": (6, "")}, "line 8, column 'series': the cell is empty"),
-        ({"time": (2, 1.0)}, "line 4, column 'time': '1' is a duplicate in its series"),
-        ({"time": (2, 0.5)}, "line 4, column 'time': '0.5' is before the time of the row above: rows .* sorted"),
-        ({"time": (3, 3.4)}, "line 5, column 'time': 1.4 after the previous time, not a whole number of steps of 1"),
+        ({"time": (2, 1.0)}, "line 4, series 'a', column 'time': '1' is a duplicate in its series"),
+        (
+            {"time": (2, 0.5)},
+            "line 4, series 'a', column 'time': '0.5' is before the time of the row above: rows .* sorted",
+        ),
+        (
+            {"time": (3, 3.4)},
+            "line 5, series 'a', column 'time': '3.4' is 1.4 after the previous time, not a whole number of steps of 1",
+        ),
         ({"time": (3, "")}, "line 5, column 'time': the cell is empty"),
         ({"x": (5, "inf")}, "line 7, column 'x': .*inf.* not finite"),
     ],
@@ -136,7 +142,10 @@ def test_what_needs_memory_is_refused(small, tmp_path):
 @pytest.mark.parametrize(
     ("cells", "line"),
     [
-        ({"x": [1.0, np.nan, 2.0]}, "no two consecutive rows are complete: 1 of 3 have an empty cell"),
+        (
+            {"x": [1.0, np.nan, 2.0]},
+            "no two consecutive rows are complete: 1 of 3 have an empty cell, the first in row 2, column 'x'",
+        ),
         ({"time": [0.0, 2.0, 1.0], "series": ["a", "b", "c"]}, "no two consecutive rows in any series"),
         ({"x": [4.0, 4.0, 4.0]}, "column 'x': constant, every row is 4.0"),
         ({"x": [0.0, 1e80, 2.0]}, "column 'x': its numbers exceed 1e"),

@@ -144,7 +144,6 @@ SERIES = {
     "series with irregular times": TIMES | {"time": [*range(59), 60.5]},
     "series with a constant": TIMES | {"x": ["1.5"]},
     "series with labels": TIMES | {"x": ["red", "blue"]},
-    "series in another order": TIMES | {"time": [*range(30, 60), *range(30)]},
 }
 BY = {"silo": ["a", "b", "b"], "x": SIZE[:180], "y": [*SIZE[:90], "NA", *SIZE[91:180]], "id": range(180)}
 BY_TABLES = {
@@ -152,21 +151,6 @@ BY_TABLES = {
     "one file of all silos with missing marks": BY,
     "one file of all silos with a word": BY | {"x": [*SIZE[:170], "tall", *SIZE[171:180]]},
 }
-
-DIFFERENCES = {
-    "series in another order": "series in passes must be sorted, and the error says so",
-    "series with irregular times": "the error of series in passes does not quote the time",
-}
-
-
-def law(names):
-    """The `names` of folders, with the reason of each for which the law does not hold yet."""
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(reason=DIFFERENCES[name], strict=True), id=name)
-        if name in DIFFERENCES
-        else pytest.param(name, id=name)
-        for name in names
-    ]
 
 
 def outcome(read):
@@ -225,12 +209,12 @@ def write(folder, content, about=None):
     return folder
 
 
-@pytest.mark.parametrize("name", law(TABLES))
+@pytest.mark.parametrize("name", TABLES)
 def test_a_table_of_text(tmp_path, name):
     check(write(tmp_path, table(TABLES[name])))
 
 
-@pytest.mark.parametrize("name", law([f"{name} in Parquet" for name in TABLES]))
+@pytest.mark.parametrize("name", [f"{name} in Parquet" for name in TABLES])
 def test_a_table_of_numbers_and_text(tmp_path, name):
     text = write(tmp_path / "text", table(TABLES[name.removesuffix(" in Parquet")])) / "a.csv"
     (tmp_path / "typed").mkdir()
@@ -238,28 +222,41 @@ def test_a_table_of_numbers_and_text(tmp_path, name):
     check(tmp_path / "typed")
 
 
-@pytest.mark.parametrize("name", law(FILES))
+@pytest.mark.parametrize("name", FILES)
 def test_an_odd_file(tmp_path, name):
     check(write(tmp_path, FILES[name]), Reading(ignore=("x",)) if name == "excluded names" else READ_ALL)
 
 
-@pytest.mark.parametrize("name", law(ABOUT))
+@pytest.mark.parametrize("name", ABOUT)
 def test_a_declaration(tmp_path, name):
     check(write(tmp_path, table(ABOUT_TABLE), ABOUT[name]))
 
 
-@pytest.mark.parametrize("name", law(READINGS))
+@pytest.mark.parametrize("name", READINGS)
 def test_an_option(tmp_path, name):
     check(write(tmp_path, table(READING_TABLE)), READINGS[name])
 
 
-@pytest.mark.parametrize("name", law(SERIES))
+@pytest.mark.parametrize("name", SERIES)
 def test_series(tmp_path, name):
     complete = Reading(missing="complete-rows")
     check(write(tmp_path, table(SERIES[name])), complete if "empty" in name else READ_ALL)
 
 
-@pytest.mark.parametrize("name", law(BY_TABLES))
+def test_series_in_another_order_are_sorted_in_memory_and_refused_in_passes(tmp_path):
+    shuffled = write(tmp_path / "shuffled", table(TIMES | {"time": [*range(30, 60), *range(30)]}))
+    ordered = {name: [*cells[30:], *cells[:30]] for name, cells in TIMES.items() if name != "time"}
+    sorted_rows = said(write(tmp_path / "sorted", table({"time": range(60)} | ordered)), READ_ALL, 1 << 28)
+    assert said(shuffled, READ_ALL, 1 << 28)[1:] == sorted_rows[1:]
+    _, schema, rows = said(shuffled, READ_ALL, 1)
+    assert schema == (
+        f"{shuffled / 'a.csv'}: line 32, column 'time': '0' is before the time of the row above: rows of series that "
+        "exceed the memory limit must be sorted by series and time"
+    )
+    assert rows == repr(schema)
+
+
+@pytest.mark.parametrize("name", BY_TABLES)
 def test_a_file_of_all_silos(tmp_path, name):
     check(write(tmp_path, table(BY_TABLES[name])) / "a.csv", Reading(by="silo"))
 
