@@ -15,14 +15,13 @@ from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.fed_pc import bounded_settings, max_exchanges, privacy_plan
+from fedbnsl.algorithms.constraint.federated import sensitivity
 from fedbnsl.algorithms.constraint.orientation import FCI, PC
-from fedbnsl.algorithms.constraint.private_counts import sensitivity
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse, plan
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import SLACK, GumbelGaussian, gumbel_scale, shares_sensitivity
-from fedbnsl.algorithms.moments.secure_sum import SecureSum, dp_covariance_plan, secure_sum_plan
-from fedbnsl.algorithms.moments.summed import SummedMoments
+from fedbnsl.algorithms.moments.secure_sum import SecureSum, SummedMoments, dp_covariance_plan, secure_sum_plan
 from fedbnsl.algorithms.privacy import gram
 from fedbnsl.algorithms.privacy.discrete_gaussian import noise_on_grid
 from fedbnsl.algorithms.privacy.ledger import PrivateSettings

@@ -30,7 +30,7 @@ def echo(content: bytes) -> bytes:
 
 def identity(folder: Path, holder: str):  # noqa: ANN201 (imported below, as each process needs only a part)
     """The certificate of `holder`."""
-    from fedbnsl.tasks.transport.identity import Identity
+    from fedbnsl.tasks.transport.configuration import Identity
 
     return Identity(
         folder / holder / f"{holder}.pem", folder / holder / f"{holder}.key", folder / holder / "trusted.pem"
@@ -53,7 +53,7 @@ def security(folder: Path, holder: str):  # noqa: ANN201
 async def serve(role: str, folder: Path, port: int) -> None:
     """Run one of the four servers until it is killed."""
     from fedbnsl.tasks.transport.channel import serve_silo
-    from fedbnsl.tasks.transport.identity import Endpoint
+    from fedbnsl.tasks.transport.configuration import Endpoint
     from fedbnsl.tasks.transport.relay import run_relay
 
     if role == "relay":
@@ -116,7 +116,7 @@ def main() -> None:
 
     from fedbnsl.flows.cli.federation import init_federation
     from fedbnsl.tasks.transport.channel import RelayClient
-    from fedbnsl.tasks.transport.identity import Endpoint
+    from fedbnsl.tasks.transport.configuration import Endpoint
 
     rows = []
     with tempfile.TemporaryDirectory() as made:

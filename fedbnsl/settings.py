@@ -22,8 +22,7 @@ from fedbnsl.algorithms.dynamic.fdbnl import Dynotears, Fdbnl
 from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl
 from fedbnsl.algorithms.dynamic.var import Var
 from fedbnsl.algorithms.events.fed_hawkes import FedHawkes
-from fedbnsl.algorithms.mlp.admm import NotearsMlpAdmm
-from fedbnsl.algorithms.mlp.pooled import NotearsMlp
+from fedbnsl.algorithms.mlp.network import NotearsMlp, NotearsMlpAdmm
 from fedbnsl.algorithms.moments.secure_additive import SecureAdditive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.moments.secure_lingam import SecureLingam

@@ -16,9 +16,8 @@ from fedbnsl.tracking.mlflow.run import RunStart
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.result import CompletedRun
 
-from .engines.artifacts import FlowRunLog, ProgressArtifact, publish, tag_flow_run
+from .engines.artifacts import FlowRunLog, ProgressArtifact, publish, publish_changes, run_recurring, tag_flow_run
 from .engines.dask import Silos, connect_silos, job_of
-from .engines.hooks import publish_changes, run_recurring
 from .engines.mlflow_run import mlflow_listener, mlflow_run
 from .engines.resuming import (
     Started,

@@ -101,14 +101,14 @@ def check_writable(folder: Path, longest: str) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of killed runs in `folder` or beside it."""
     inside = [path for path in folder.iterdir() if LEFTOVER.fullmatch(path.name)] if folder.is_dir() else []
-    for path in (*inside, *folder.absolute().parent.glob(f".{_plain(folder.absolute().name)}-{BESIDE}")):
+    for path in (*inside, *folder.absolute().parent.glob(f".{_plain_name(folder.absolute().name)}-{BESIDE}")):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     """`name` with the special characters of a glob pattern escaped."""
     return re.sub(r"([*?[])", r"[\1]", name)
 

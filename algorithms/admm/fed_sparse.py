@@ -39,15 +39,17 @@ from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Count, Factor, NonNegative, Positive
 from ..graphs.structure import Structure
-from .consensus import Broadcast, Reply, consensus_admm
-from .problem import (
+from .consensus import (
     Additions,
+    Broadcast,
     ConsensusSettings,
     Lasso,
     LassoSolver,
     LinearModel,
     MomentsOf,
     RefinedSettings,
+    Reply,
+    consensus_admm,
     replace_zeros,
     weighted_moments,
 )

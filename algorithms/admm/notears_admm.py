@@ -17,10 +17,9 @@ from scipy.linalg import cho_factor, cho_solve
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
 from ..core.settings import NonNegative
-from .consensus import Broadcast, Reply
+from .consensus import Broadcast, Lasso, MomentsOf, RefinedSettings, Reply
 from .fed_sparse import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, consensus_of, paper_settings
-from .order_refinement import least_squares
-from .problem import Lasso, MomentsOf, RefinedSettings
+from .staged_admm import least_squares
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..constraint.evidence import exact_evidence
 from ..constraint.federated import Server as ConstraintServer
-from ..constraint.federated import federated_search
+from ..constraint.federated import exact_evidence, federated_search
 from ..constraint.orientation import FCI, PC
 from ..constraint.search import ConstraintSettings
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, single_reply
@@ -22,10 +21,9 @@ from ..core.schema import Schema
 from ..core.settings import Quota
 from ..graphs.cpdag import cpdag, member_of
 from ..graphs.structure import Structure
-from ..score.arcs import Arcs, arcs_of, dags_of
 from ..score.discrete import consistent_member
 from ..score.families import FusionSettings, SearchSettings, no_families
-from ..score.fusion import fuse
+from ..score.fed_ges import Arcs, arcs_of, dags_of, fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
 from ..score.procedures import (
     BOSS,

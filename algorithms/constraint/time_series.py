@@ -33,10 +33,9 @@ from ..statistics.lagged import window_rows, window_schema, windows
 from ..statistics.moments import centred_moments, correlation, pooled_moments, undo_per_row
 from ..statistics.rows import Query, Rows, entry_units
 from .federated import Server, SummedEvidence
-from .fisher_z import student_t
+from .independence import student_t
 from .orientation import Triples, classify, orient
-from .search import ConstraintSettings, Results, SeparatorSearch, untested_search
-from .subsets import stack
+from .search import ConstraintSettings, Results, SeparatorSearch, stack, untested_search
 
 MAX_BATCH = 4_000_000
 """approximate number of entries in the correlation matrices of a batch of tests"""

@@ -27,7 +27,7 @@ from ..statistics.packing import from_triangle, triangle
 
 TIMES = (0.25, 0.5, 0.75)
 """the shares of a series up to which products are summed"""
-FALSE_ALARMS = 0.005
+CHANGE_FALSE_ALARMS = 0.005
 """significance level of each of the two tests"""
 MIN_WINDOWS = 40
 """minimum number of windows of a silo; the number must also be ten times the number of weights, with intercept"""

@@ -42,8 +42,8 @@ from ..statistics.moments import (
 )
 from ..statistics.packing import Block, Packing, packing
 from ..statistics.transforms import NORMAL_SCORES, transform_gain
-from .change import FALSE_ALARMS as CHANGE_FALSE_ALARMS
 from .change import (
+    CHANGE_FALSE_ALARMS,
     NO_CHANGES,
     Excess,
     children_of,

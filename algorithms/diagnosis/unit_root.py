@@ -11,7 +11,7 @@ distributions depend on the lengths of the series, because subtracting the means
 1981). The null distributions are simulated for these lengths, for random walks and for stationary series that return
 slowly.
 
-A variable is a random walk only if the slow return is rejected, at level `FALSE_ALARMS` over all variables, and the
+A variable is a random walk only if the slow return is rejected, at level `UNIT_ROOT_LEVEL` over all variables, and the
 random walk is not rejected. If neither is rejected, the series are too short for a decision.
 """
 
@@ -27,7 +27,7 @@ from ..statistics.lagged import centred_parts
 
 SLOW_RETURN = 0.97
 """autoregressive coefficient of the slow return, which must not be reported as a random walk"""
-FALSE_ALARMS = 0.01
+UNIT_ROOT_LEVEL = 0.01
 """probability that any variable with a slow return is called a random walk"""
 MISSED_WALKS, UNNOTICED_WALKS = 0.02, 0.1
 """probabilities of rejecting a true random walk: if a slow return is rejected, and if it is not"""
@@ -61,7 +61,7 @@ def unit_roots(t: FloatArray, stretches: Sequence[Sequence[int]], tested: NDArra
         return UnitRoots(np.empty(0, np.intp), np.empty(0, np.intp))
     rng, drawn = np.random.default_rng(0), shortened(stretches)
     walk, slow = (drawn_t_values(drawn, one, rng) for one in (1.0, SLOW_RETURN))
-    no_return = of_slow > slow.mean() + ndtri(1 - FALSE_ALARMS / len(of_slow)) * slow.std()
+    no_return = of_slow > slow.mean() + ndtri(1 - UNIT_ROOT_LEVEL / len(of_slow)) * slow.std()
     walks = tested & no_return & (of_walk > np.quantile(walk, MISSED_WALKS))
     undecided = tested & ~no_return & (of_walk > np.quantile(walk, UNNOTICED_WALKS))
     return UnitRoots(np.flatnonzero(walks), np.flatnonzero(undecided))

@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.consensus import change_between
-from ..admm.order_refinement import forward, implied_covariance
-from ..admm.problem import soft_threshold
+from ..admm.consensus import change_between, soft_threshold
+from ..admm.staged_admm import forward, implied_covariance
 from ..core.protocol import Replies, Sparse
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure

@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.consensus import Change, Terms, change_between
-from ..admm.order_refinement import forward
-from ..admm.problem import soft_threshold
+from ..admm.consensus import Change, Terms, change_between, soft_threshold
+from ..admm.staged_admm import forward
 from ..compiled import njit
 from ..core.promise import Release
 from ..core.schema import FloatArray, Schema

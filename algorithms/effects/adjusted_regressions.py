@@ -46,8 +46,7 @@ from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
 from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.packing import Block, Packing, from_triangle, triangle
-from .interventions import risk_difference
-from .linear import MIN_OWN_SHARE, Estimate, quantile
+from .interventions import MIN_OWN_SHARE, Estimate, quantile, risk_difference
 
 MAX_NEWTON_STEPS = 30
 """maximum number of Newton steps"""

@@ -16,15 +16,17 @@ from ..errors import BadInput, choices_text, quoted
 from ..graphs.structure import Structure
 from ..parameters.networks import Network
 from .identification import AdjustmentSet, EffectKind, identify
-from .interventions import direct_mixed_effect, discrete_effect, mixed_effect
-from .linear import (
+from .interventions import (
     ZERO,
     Estimate,
     OddsRatio,
     Sensitivity,
     WithinMoments,
     adjusted_effect,
+    direct_mixed_effect,
+    discrete_effect,
     joint_effects,
+    mixed_effect,
     sensitivity,
 )
 from .variability import BetweenSilos, Placebo, Resampled, placebo_line

@@ -66,7 +66,7 @@ def linked_design(table: FloatArray, types: int, rate: float, unit: float, reach
     edges = np.searchsorted(devices, np.arange(devices[-1] + 2))
     first = np.searchsorted(reach.receiver, np.arange(devices[-1] + 2))
     order = np.argsort(table[:, TIME], kind="stable")
-    excitation = _excitation(order, devices, table[:, TIME], codes, types, rate, first, reach.sender, reach.share)
+    excitation = _hop_excitation(order, devices, table[:, TIME], codes, types, rate, first, reach.sender, reach.share)
     at = edges[:-1].clip(max=len(table) - 1)
     areas = _areas(
         edges,
@@ -85,7 +85,7 @@ def linked_design(table: FloatArray, types: int, rate: float, unit: float, reach
 
 
 @njit(cache=True)
-def _excitation(
+def _hop_excitation(
     order: NDArray[np.int64],
     devices: NDArray[np.int64],
     times: FloatArray,

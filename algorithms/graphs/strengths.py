@@ -83,7 +83,7 @@ class Strengths:
 def edge_strengths(structures: Sequence[Structure]) -> Strengths:
     """The strengths over `structures`, which must have the same variables."""
     lags = max(one.lags for one in structures)
-    edge_matrices = [_arrows_and_lines(one) for one in structures]
+    edge_matrices = [_arrow_matrices(one) for one in structures]
     return Strengths(
         structures[0].variables,
         len(structures),
@@ -94,7 +94,7 @@ def edge_strengths(structures: Sequence[Structure]) -> Strengths:
     )
 
 
-def _arrows_and_lines(structure: Structure) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _arrow_matrices(structure: Structure) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Where i → j, and where an edge is undirected or has both directions, `[d, d]` each.
 
     In a PAG an edge points from i to j if it has an arrow head at j only, with any other mark at i.

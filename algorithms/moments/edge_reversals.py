@@ -18,7 +18,7 @@ from ..graphs.dag import topological_order
 from ..graphs.kernels import successor_lists
 from .parent_selection import score_of, select_parents
 
-MAX_PASSES = 20
+MAX_REVERSAL_PASSES = 20
 """largest number of passes over all edges"""
 TOLERANCE = 1e-9
 """minimum improvement of a reversal, as a share of the variance of i"""
@@ -36,7 +36,7 @@ def order_after_reversals(
     m, d = dag.shape
     reversed_dag = np.zeros((m, m), np.bool_)
     reversed_dag[:, :d] = dag
-    _reverse_edges(S, reversed_dag, np.full(m, price), MAX_PASSES, d)
+    _reverse_edges(S, reversed_dag, np.full(m, price), MAX_REVERSAL_PASSES, d)
     return np.array(topological_order(reversed_dag[:d, :d], former), np.int64)
 
 

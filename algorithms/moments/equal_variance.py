@@ -10,7 +10,7 @@ the parents of each variable:
   again when they do not (forward, then backward selection). Moves of single variables improve the order as long as they
   lower Σ_j (v_j + price · number of parents of j), with v_j the residual variance. A selection of p parents among k
   candidates costs O(k·p²), so finding the order costs O(d³p²), as does a pass of moves.
-- Many rows (`elimination.py`): each variable is regressed on all variables before it in an order. As long as a parent
+- Many rows (`elimination.py`): each variable is regressed on all variables before it in an order. While a parent
   explains less than its price, the parent that explains least is removed. The number of parents is not limited, so
   dense graphs are found, too. But full regressions need many more rows than variables.
 
@@ -45,7 +45,7 @@ from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..errors import BadInput
 from ..graphs.dag import topological_order
-from ..score.order_starts import BestOrder
+from ..score.gaussian_order import BestOrder
 from ..statistics.lagged import moments_given_past
 from ..statistics.moments import top_down_order
 from .edge_reversals import order_after_reversals

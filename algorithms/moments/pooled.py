@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..admm import fed_sparse, notears_admm
+from ..admm.consensus import MomentsOf
 from ..admm.fed_sparse import Notears
-from ..admm.problem import MomentsOf
-from ..constraint.fisher_z import fisher_z
+from ..constraint.independence import fisher_z
 from ..constraint.orientation import PC
 from ..constraint.search import ConstraintSettings, create_plan, run
 from ..core.knowledge import Prior, no_prior

@@ -37,8 +37,7 @@ from ..statistics.em import about_own_means
 from ..statistics.lagged import over_windows, window_schema
 from ..statistics.moments import SummedMomentsWithin, Table, moment_units, pooled_packing, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
-from .distributions import Distribution, Linear, Logistic, Tabular, softmax
-from .networks import Network, unrolled_weights
+from .networks import Distribution, Linear, Logistic, Network, Tabular, softmax, unrolled_weights
 from .tables import counts_for_model, smooth_counts
 
 MIN_VARIANCE = 1e-12

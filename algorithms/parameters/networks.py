@@ -1,8 +1,8 @@
 """Bayesian networks with their parameters: one class for discrete, linear Gaussian and mixed networks, also over time.
 
-A `Network` is an ordered set of variables, each with its parents and its distribution given them (`distributions.py`):
+A `Network` is an ordered set of variables, each with its parents and its distribution given them:
 P(x) = Π_v P(x_v | parents of v). All that a network does follows from these distributions: likelihoods, samples,
-interventions, forecasts, and its JSON (`network_json.py`). Where a network is linear Gaussian, the joint normal
+interventions, forecasts, and its JSON. Where a network is linear Gaussian, the joint normal
 distribution gives exact results; elsewhere, results are averages over samples.
 
 A network over time has `lags`: its variables depend on variables at the same time and at earlier times. Its nodes are
@@ -20,8 +20,9 @@ networks, they are means over rows sampled from the later network.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,7 +36,128 @@ from ..graphs.dag import topological_order
 from ..graphs.structure import Structure, unrolled_names
 from ..statistics import moments
 from ..statistics.coding import Coding
-from .distributions import Distribution, Linear, Tabular
+
+# The distributions of a variable given its parents, of which `Network` is made.
+#
+# A number has a linear regression on its parents. A label has a table of probabilities if all its parents are labels,
+# and a multinomial logistic regression if a parent is a number or the table is too large. In regressions, a label among
+# the parents is coded by the indicators of its levels except the first, as in the degenerate Gaussian score (Andrews et
+# al. 2019). A value is a number, or the code of a level.
+
+
+class Distribution(ABC):
+    """The distribution of a variable given its parents.
+
+    Given the parents' values in a row, it is determined by what is `expected`: the mean of a number, or the
+    probabilities of the levels of a label.
+    """
+
+    @abstractmethod
+    def fits(self, levels: int, coding: Coding) -> bool:
+        """Whether a variable with this number of `levels` (0 for a number) and parents of this `coding` can have it."""
+
+    @abstractmethod
+    def expected(self, parents: FloatArray, coding: Coding) -> FloatArray:
+        """The means `[n_rows]`, or the probabilities `[n_rows, n_levels]`, for the values of `parents` `[n_rows, k]`.
+
+        `coding` is the coding of these parents.
+        """
+
+    @abstractmethod
+    def log_density(self, expected: FloatArray, values: FloatArray) -> FloatArray:
+        """The log density or log probability `[n_rows]` of `values` `[n_rows]`; −∞ for a probability of 0."""
+
+    @abstractmethod
+    def draw(self, expected: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """A drawn value for each row, `[n_rows]`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Linear(Distribution):
+    """x = intercept + Σ weight · coded parent + N(0, variance); `weights` `[coded columns of the parents]`."""
+
+    intercept: float
+    weights: FloatArray
+    variance: float
+
+    def fits(self, levels: int, coding: Coding) -> bool:
+        """Whether the variable is a number, with a weight for each coded column of its parents."""
+        return levels == 0 and self.weights.shape == (coding.size,)
+
+    def expected(self, parents: FloatArray, coding: Coding) -> FloatArray:
+        """The means `[n_rows]`."""
+        return np.asarray(self.intercept + coding.rows(parents) @ self.weights)
+
+    def log_density(self, expected: FloatArray, values: FloatArray) -> FloatArray:
+        """The normal log density; a variance of 0 is replaced by a tiny variance."""
+        return normal_log_density(values - expected, self.variance)
+
+    def draw(self, expected: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """A normal number for each row."""
+        return np.asarray(expected + np.sqrt(self.variance) * rng.standard_normal(len(expected)))
+
+
+class Categorical(Distribution):
+    """The distribution of a label: `expected` are the probabilities of its levels."""
+
+    def log_density(self, expected: FloatArray, values: FloatArray) -> FloatArray:
+        """The log probability of the level in each row."""
+        with np.errstate(divide="ignore"):  # a probability of 0 is a likelihood of 0
+            return np.asarray(np.log(expected[np.arange(len(expected)), values.astype(np.int64)]))
+
+    def draw(self, expected: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """The code of a level for each row; published probabilities sum to 1 only up to their rounding."""
+        cumulative = np.cumsum(expected, axis=1)
+        uniforms = rng.random(len(expected))[:, None]
+        return np.asarray((uniforms * cumulative[:, -1:] > cumulative[:, :-1]).sum(axis=1), np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic(Categorical):
+    """P(level) ∝ exp(intercept + Σ weight · coded parent); intercepts `[levels]`, weights `[levels, coded columns]`."""
+
+    intercepts: FloatArray
+    weights: FloatArray
+
+    def fits(self, levels: int, coding: Coding) -> bool:
+        """Whether the variable is a label, with a weight for each level and coded column of its parents."""
+        return self.weights.shape == (levels, coding.size) and self.intercepts.shape == (levels,)
+
+    def expected(self, parents: FloatArray, coding: Coding) -> FloatArray:
+        """The probabilities `[n_rows, n_levels]`."""
+        return softmax(self.intercepts + coding.rows(parents) @ self.weights.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Tabular(Categorical):
+    """P(level | parents), `[levels of the first parent, ..., levels]`.
+
+    The last axis sums to 1, up to the rounding of published tables.
+    """
+
+    table: FloatArray
+
+    def fits(self, levels: int, coding: Coding) -> bool:
+        """Whether the parents are labels, with an axis for each of them and one for the variable's own levels."""
+        return all(coding.discrete) and self.table.shape == (*(width + 1 for width in coding.widths), levels)
+
+    def expected(self, parents: FloatArray, coding: Coding) -> FloatArray:
+        """The probabilities `[n_rows, n_levels]`."""
+        found = self.table[tuple(parents.astype(np.int64).T)]
+        return np.broadcast_to(found, (len(parents), self.table.shape[-1]))
+
+
+def normal_log_density(residuals: FloatArray, variances: FloatArray | float) -> FloatArray:
+    """The log density of each of the `residuals`; a variance of 0 is replaced by a tiny variance."""
+    floored = np.maximum(variances, np.finfo(np.float64).tiny)
+    return np.asarray(-0.5 * (np.log(2 * np.pi * floored) + residuals**2 / floored))
+
+
+def softmax(scores: FloatArray) -> FloatArray:
+    """The probabilities `[n, levels]` proportional to exp `scores`."""
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
 
 DRIFT_ROWS, DRIFT_SEED = 20_000, 0
 """number and seed of the sampled rows that estimate the drift between discrete networks"""
@@ -649,3 +771,102 @@ def _discrete_drift(before: Network, after: Network) -> FloatArray:
         for v, name in enumerate(after.variables)
     ]
     return np.array([np.mean(one) for one in logs])
+
+
+# Networks as JSON, the format of `model.json` and of the models in MLflow.
+#
+# A linear Gaussian network is as pgmpy's `LinearGaussianBayesianNetwork.save` writes it: `nodes`, `arcs`, and in `cpds`
+# each node's `parents`, `coefficients` and `variance`. Other networks add to this format:
+#
+# - `levels` by name, if there are labels
+# - a label among the parents of a regression has one coefficient per level, 0 for the first level
+# - the `coefficients` of a label are those of a logistic regression, by level; a label with a `table` has no
+#   coefficients
+# - a network over time has `variables` and `lags`; its nodes are the variables at time t, "x", and before, "x[t-1]"
+# - `adjustment` has the components that were subtracted from series before the fit
+
+
+INTERCEPT = "(Intercept)"
+
+Levels = Mapping[str, Sequence[str]]
+
+
+def network_as_json(network: Network) -> dict[str, Any]:
+    """The network as JSON."""
+    nodes, levels = network.nodes, network.levels
+    cpds: dict[str, Any] = {}
+    for name, own, local in zip(nodes, network.parent_numbers, network.local, strict=True):
+        parents = [nodes[u] for u in own]
+        if isinstance(local, Tabular):
+            cpds[name] = {"table": local.table.tolist(), "parents": parents}
+        elif isinstance(local, Linear):
+            coefficients = _coefficients(local.intercept, local.weights, parents, levels)
+            cpds[name] = {"coefficients": coefficients, "variance": [local.variance], "parents": parents}
+        else:
+            assert isinstance(local, Logistic)
+            each = zip(levels[name], local.intercepts.tolist(), local.weights, strict=True)
+            by_level = {label: _coefficients(one, weights, parents, levels) for label, one, weights in each}
+            cpds[name] = {"coefficients": by_level, "parents": parents}
+    labels = {"levels": {name: list(labels) for name, labels in levels.items()}} if levels else {}
+    over_time = {"variables": list(network.variables), "lags": network.lags} if network.lags else {}
+    adjusted = {"adjustment": asdict(network.adjustment)} if network.adjustment else {}
+    arcs = [[nodes[i], nodes[j]] for i, j in np.argwhere(network.dag)]
+    return {"nodes": list(nodes), "arcs": arcs, **labels, "cpds": cpds, **over_time, **adjusted}
+
+
+def _coefficients(intercept: float, weights: FloatArray, parents: Sequence[str], levels: Levels) -> dict[str, Any]:
+    """The intercept and the weights by parent, each a list of one number, or a number for each level of a label."""
+    found: dict[str, Any] = {INTERCEPT: [intercept]}
+    columns = iter(weights.tolist())
+    for name in parents:
+        if name in levels:
+            found[name] = {label: 0.0 if k == 0 else next(columns) for k, label in enumerate(levels[name])}
+        else:
+            found[name] = [next(columns)]
+    return found
+
+
+def network_from_json(content: dict[str, Any], origin: str) -> Network:
+    """The network from the JSON of `network_as_json` or pgmpy; `origin` names it in messages.
+
+    Raises `BadInput` for incomplete or inconsistent content.
+    """
+    try:
+        nodes, lags = tuple(content["nodes"]), content.get("lags", 0)
+        variables = tuple(content.get("variables", nodes))
+        if lags < 0 or len(nodes) != (lags + 1) * len(variables):
+            raise BadInput(f"{origin}: {len(nodes)} nodes for {len(variables)} variables and {lags} lags")
+        levels = {name: tuple(labels) for name, labels in content.get("levels", {}).items()}
+        parents = {name: tuple(content["cpds"][name]["parents"]) for name in nodes}
+        if {(one, name) for name in nodes for one in parents[name]} != {tuple(arc) for arc in content["arcs"]}:
+            raise BadInput(f"{origin}: the arcs do not match the coefficients")
+        return Network(
+            variables,
+            levels,
+            parents,
+            {name: _distribution(content["cpds"][name], name, levels) for name in nodes},
+            lags,
+            Adjustment(**content.get("adjustment", {})),
+        )
+    except BadInput:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"{origin}: not a network in the format of fedbnsl: {type(error).__name__}: {error}") from None
+
+
+def _distribution(content: dict[str, Any], name: str, levels: Levels) -> Distribution:
+    if "table" in content:
+        return Tabular(np.array(content["table"], np.float64))
+
+    def regression(terms: dict[str, Any]) -> tuple[float, list[float]]:
+        columns: list[float] = []
+        for parent in content["parents"]:
+            own = terms[parent]
+            columns += [own[label] for label in levels[parent][1:]] if parent in levels else own
+        return float(terms[INTERCEPT][0]), columns
+
+    if name not in levels:
+        intercept, weights = regression(content["coefficients"])
+        return Linear(intercept, np.array(weights, np.float64), float(content["variance"][0]))
+    each = [regression(content["coefficients"][label]) for label in levels[name]]
+    return Logistic(np.array([one[0] for one in each]), np.array([one[1] for one in each], np.float64))

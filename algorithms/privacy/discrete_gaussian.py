@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from numpy.typing import NDArray
 
+from ..core.schema import FloatArray
 from ..errors import BadInput
 
 KEY_BYTES = 32
@@ -120,7 +121,6 @@ def _require_key(key: bytes) -> None:
         raise BadInput(f"a noise key must have {KEY_BYTES} bytes, not {len(key)}")
 
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 MIN_VARIANCE, MAX_VARIANCE = Fraction(1, 2**80), 2**80

@@ -29,7 +29,7 @@ from .ges import CHICKERING, WITH_TURNS, EquivalenceSearch, advance, search_from
 
 MAX_DISTANCE = 2
 """greatest number of edges between a variable and a possible parent in GES's graph"""
-_SCORE_TOLERANCE = 1e-10
+_GAIN_TOLERANCE = 1e-10
 """if BOSS's class gains a smaller share of the score, this is a rounding error, and GES's class is the result"""
 
 
@@ -57,7 +57,7 @@ class RefinedSearch:
         if not self.done:
             return 0.0
         gain = self.near[0].total - self.greedy_total
-        return gain if gain > _SCORE_TOLERANCE * abs(self.greedy_total) else 0.0
+        return gain if gain > _GAIN_TOLERANCE * abs(self.greedy_total) else 0.0
 
 
 def greedy_from(prior: Prior, settings: SearchSettings) -> EquivalenceSearch:

@@ -75,7 +75,7 @@ def count_corners(
 
     def add_rows(codes: NDArray[np.int16], weights: NDArray[np.uint32], counts: NDArray[np.uint32]) -> None:
         rows = known or (*_corner_rows(codes, common), weights)
-        _add_rows(*rows, cardinalities - 1, sets[order], begins[:-1][order], counts)
+        _add_corners(*rows, cardinalities - 1, sets[order], begins[:-1][order], counts)
 
     counts, rows = counted(columns, int(begins[-1]), add_rows)
     limits = count_limits()
@@ -107,7 +107,7 @@ def _prepared(columns: DistinctCodes, common: NDArray[np.int16]) -> Any:
     return columns.prepared[terms]
 
 
-def _add_rows(*given: Any) -> None:
+def _add_corners(*given: Any) -> None:
     """Call `_count_corners`; a module-level function, so that other processes can load its cached compiled code."""
     _count_corners(*given)
 

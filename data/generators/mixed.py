@@ -24,6 +24,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -33,8 +34,6 @@ from ..federated import FederatedData, silo_names
 from ..federated import mixed as mixed_schema
 from .linear import check_graph, max_edges, random_dag, variable_names
 from .sampling import check_counts
-
-FloatArray = NDArray[np.float64]
 
 WEIGHTS = (0.5, 1.5)
 """range of absolute slopes, and of half the spread of a discrete parent's offsets, for continuous children"""

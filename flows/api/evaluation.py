@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .learned import Learned
 
-FORMS = (
+GRAPH_FORMS = (
     "give the result of learn, a CSV file of edges, a DataFrame of weights with the variables as index and columns, or "
     "a networkx.DiGraph"
 )
@@ -111,7 +111,7 @@ def _matrix(graph: Any) -> "pd.DataFrame":
             if not graph.is_directed():
                 found.loc[str(target), str(source)] = 1.0
         return found
-    raise BadInput(f"a graph is a {type(graph).__name__}: {FORMS}")
+    raise BadInput(f"a graph is a {type(graph).__name__}: {GRAPH_FORMS}")
 
 
 def _of_matrix(weights: "pd.DataFrame") -> Structure:

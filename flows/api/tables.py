@@ -53,7 +53,7 @@ def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> 
         raise BadInput(f"data is a {type(data).__name__}: {FORMS}")
     if not silos:
         raise BadInput(f"data is an empty {type(data).__name__}: {FORMS}")
-    return {silo: _table(silo, one) for silo, one in silos.items()}
+    return {silo: _one_table(silo, one) for silo, one in silos.items()}
 
 
 def _frame(given: Any) -> Any:
@@ -75,7 +75,7 @@ def _divided(frame: "pd.DataFrame", by: str | None, *, private: bool) -> "dict[A
     return {silo: rows.drop(columns=by) for silo, rows in groups}
 
 
-def _table(silo: Any, given: Any) -> "pd.DataFrame":
+def _one_table(silo: Any, given: Any) -> "pd.DataFrame":
     import pandas as pd
 
     given = _frame(given)

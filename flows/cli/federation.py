@@ -12,7 +12,7 @@ import typer
 from fedbnsl.algorithms.errors import BadInput
 
 if TYPE_CHECKING:
-    from fedbnsl.tasks.transport.identity import Authority
+    from fedbnsl.tasks.transport.configuration import Authority
 
 AUTHORITIES = "authorities"
 """the folder of the signing keys, with which any silo or coordinator of the federation can be certified"""
@@ -78,7 +78,7 @@ def init_federation(folder: Path, silos: Iterable[str], address: str) -> None:
     folder, and if `folder` has other files but no federation.
     """
     from fedbnsl.data.folder.check import check_silo_name
-    from fedbnsl.tasks.transport.identity import COORDINATOR, endpoint, load_or_create_authority
+    from fedbnsl.tasks.transport.configuration import COORDINATOR, endpoint, load_or_create_authority
 
     names, where = sorted(set(silos)), endpoint(address, "--address")
     for name in names:
@@ -108,7 +108,7 @@ def init_federation(folder: Path, silos: Iterable[str], address: str) -> None:
 
 
 def _coordinator(folder: Path, own: Authority, of_silos: Authority, names: list[str], address: str) -> None:
-    from fedbnsl.tasks.transport.identity import COORDINATOR, issue, write_trusted
+    from fedbnsl.tasks.transport.configuration import COORDINATOR, issue, write_trusted
 
     folder.mkdir(mode=0o700)
     issue(own, COORDINATOR, folder, COORDINATOR)
@@ -120,14 +120,14 @@ def _coordinator(folder: Path, own: Authority, of_silos: Authority, names: list[
 
 def _members(folder: Path) -> list[str]:
     """The lines of `[members]`: the name and the fingerprint of every silo of the federation in `folder`."""
-    from fedbnsl.tasks.transport.identity import COORDINATOR, certificate_fingerprint
+    from fedbnsl.tasks.transport.configuration import COORDINATOR, certificate_fingerprint
 
     there = {path.name: path / f"{path.name}.pem" for path in sorted(folder.iterdir()) if path.name != COORDINATOR}
     return [f'"{name}" = "{certificate_fingerprint(file)}"' for name, file in there.items() if file.exists()]
 
 
 def _issue_silo(folder: Path, name: str, own: Authority, of_coordinators: Authority) -> None:
-    from fedbnsl.tasks.transport.identity import issue, write_trusted
+    from fedbnsl.tasks.transport.configuration import issue, write_trusted
 
     folder.mkdir(mode=0o700)
     issue(own, name, folder, name)
@@ -136,7 +136,7 @@ def _issue_silo(folder: Path, name: str, own: Authority, of_coordinators: Author
 
 
 def _print_recipients(folder: Path, names: list[str], members: list[str], new: bool) -> None:
-    from fedbnsl.tasks.transport.identity import COORDINATOR
+    from fedbnsl.tasks.transport.configuration import COORDINATOR
 
     print(
         f"{folder / AUTHORITIES}: keys that sign certificates; keep them offline, away from the coordinator's machine"

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from fedbnsl.data.folder.profile import ColumnProfile
     from fedbnsl.data.folder.table import Mapper
     from fedbnsl.tasks.silo.rows import AnyDescribed
-    from fedbnsl.tasks.transport.configuration import SiloFile
-    from fedbnsl.tasks.transport.identity import Identity
+    from fedbnsl.tasks.transport.configuration import Identity, SiloFile
 
 
 def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
@@ -191,7 +190,7 @@ def coordinator_holder(file: SiloFile) -> str:
     Raises `BadInput` if nobody responds, and if the other side has no certificate of a coordinator that this silo
     trusts.
     """
-    from fedbnsl.tasks.transport.identity import COORDINATOR
+    from fedbnsl.tasks.transport.configuration import COORDINATOR
 
     where = file.coordinator
     try:

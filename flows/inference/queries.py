@@ -16,22 +16,21 @@ import numpy as np
 from fedbnsl.algorithms.core.schema import FloatArray, Transform, escape_formula, escape_formulas, unescape_formula
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.algorithms.parameters.inference import (
+    PREDICTION_SAMPLES,
     QUANTILES,
-    SAMPLES,
     Comparison,
     Event,
     NetworkAnswer,
     NetworkQuery,
     Value,
     answer,
+    predictions,
 )
 from fedbnsl.algorithms.parameters.networks import Network
-from fedbnsl.algorithms.parameters.prediction import predictions
 from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, apply, inverse
 from fedbnsl.data.folder.batches import Column, columns_in_memory, open_source
 from fedbnsl.data.folder.scan import is_empty, number_of
-from fedbnsl.tracking.model import network_of
-from fedbnsl.tracking.result import RunResult
+from fedbnsl.tracking.result import RunResult, network_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +83,7 @@ class QueryAnswer:
         }
 
 
-def query(result: RunResult, text: str, *, seed: int = 0, samples: int = SAMPLES) -> QueryAnswer:
+def query(result: RunResult, text: str, *, seed: int = 0, samples: int = PREDICTION_SAMPLES) -> QueryAnswer:
     """The answer of the model of `result` to the query `text`.
 
     Raises `BadInput` for a query that cannot be read, has unknown variables, or has no answer, and for a run without a

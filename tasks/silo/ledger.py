@@ -29,7 +29,7 @@ from .journal import (
     silo_secret,
 )
 
-SCHEMA = """
+LEDGER_SCHEMA = """
 CREATE TABLE IF NOT EXISTS charges (
     run TEXT, number INTEGER, digest TEXT NOT NULL, what TEXT NOT NULL, rho REAL NOT NULL, delta REAL NOT NULL,
     broken TEXT NOT NULL, key BLOB NOT NULL, rows TEXT NOT NULL DEFAULT '', checksum TEXT NOT NULL DEFAULT '',
@@ -147,7 +147,7 @@ def _open(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=30, isolation_level=None)
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA secure_delete = ON")
-    db.executescript(SCHEMA)
+    db.executescript(LEDGER_SCHEMA)
     present = {row[1] for row in db.execute("PRAGMA table_info(charges)")}
     for name in ADDED_COLUMNS:
         if name not in present:

@@ -26,7 +26,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.privacy.ledger import Overspent, Spender, binding_digest, private_solve, require_bounded
-from fedbnsl.algorithms.secure import masked
+from fedbnsl.algorithms.secure import exchange
 from fedbnsl.algorithms.secure.masks import Aborted, Refused, Ring
 from fedbnsl.algorithms.statistics.count_tables import NO_LIMITS, TableRefused, limited_counts
 from fedbnsl.algorithms.statistics.moments import Divided
@@ -34,8 +34,7 @@ from fedbnsl.algorithms.statistics.transforms import transformed
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
-from .facts import require_image
-from .gate import Gate, numbers_in, release_of, smallest_count
+from .gate import Gate, numbers_in, release_of, require_image, smallest_count
 from .guard import LOCAL, Guard, GuardedPasses
 from .journal import BadRecord, Journal, require_same_binding
 from .messages import RowsChanged, SiloFailed
@@ -518,19 +517,24 @@ class SiloService:
         self._summands[terms.run_id] = number, answer
         assert algorithm.summand is not None
         broadcast = _message(cast(Hashable, algorithm.broadcast_type), request.broadcast)
-        encoding = masked.encoding_of(algorithm, schema, broadcast, request.sparse)
+        encoding = exchange.encoding_of(algorithm, schema, broadcast, request.sparse)
         return encoding.encode(algorithm.summand(answer.reply))
 
     def _check_range(self, algorithm: Algorithm, terms: RunTerms) -> None:
         """Raise `BadInput` for values outside the range of masked sums; cached, because the check may read all rows."""
         schema = terms.schema
-        key = (*self._key(terms), *schema.transforms.items(), schema.units, masked.travels_in_units(algorithm, schema))
+        key = (
+            *self._key(terms),
+            *schema.transforms.items(),
+            schema.units,
+            exchange.travels_in_units(algorithm, schema),
+        )
         self._rows_now(terms, digest=False)
         if key not in self._checked_ranges:
             self._fix_units(schema)
             try:
-                masked.check_range(algorithm, transformed(self._table(terms), schema, self.name), schema, self.name)
-            except masked.OutOfRange as error:
+                exchange.check_range(algorithm, transformed(self._table(terms), schema, self.name), schema, self.name)
+            except exchange.OutOfRange as error:
                 raise OutsideRange(f"{error}{self._far_cell(terms, error.variable)}") from None
             self._checked_ranges.add(key)
 

@@ -21,9 +21,8 @@ from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import SilosUnavailable, foreign_text
 
 from ..silo.messages import MethodCall
-from .configuration import FederationFile
+from .configuration import COORDINATOR, Endpoint, FederationFile, Identity, holder_of
 from .federation import PackedAnswer
-from .identity import COORDINATOR, Endpoint, Identity, holder_of
 
 MAX_FRAME_BYTES = 1 << 30
 CHUNK_BYTES = 1 << 20

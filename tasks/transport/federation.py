@@ -29,7 +29,7 @@ from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import SilosUnavailable
-from fedbnsl.algorithms.secure import masked
+from fedbnsl.algorithms.secure import exchange as exchange_module
 from fedbnsl.algorithms.secure.masks import MESH_SILOS, Aborted, Phase, default_threshold
 from fedbnsl.algorithms.secure.sparse import SumLost
 
@@ -265,11 +265,13 @@ def secure_exchange(algorithm: Algorithm, transport: SecureTransport, broadcast:
     digest = terms.exchange_digest(transport.broadcast, transport.sparse)
     silos, failures = len(terms.schema.silos), 0
     while True:
-        present, number = roster.present, masked.new_attempt()
+        present, number = roster.present, exchange_module.new_attempt()
         try:
-            session = masked.session_of(terms.run_id, transport.number, number, terms.schema, digest, present)
-            encoding = masked.encoding_of(algorithm, terms.schema, broadcast, transport.sparse)
-            return masked.masked_round(algorithm, session, transport, broadcast, len(transport.broadcast), encoding)
+            session = exchange_module.session_of(terms.run_id, transport.number, number, terms.schema, digest, present)
+            encoding = exchange_module.encoding_of(algorithm, terms.schema, broadcast, transport.sparse)
+            return exchange_module.masked_round(
+                algorithm, session, transport, broadcast, len(transport.broadcast), encoding
+            )
         except Aborted as reason:
             fewer = roster.present != present
             if silos <= MESH_SILOS or not fewer:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from fedbnsl.algorithms.errors import foreign_text
 
 from .channel import CHUNK_BYTES, LIMITS, Connection, ConnectionLimits, Parcel
-from .identity import Endpoint, Identity, holder_of
+from .configuration import Endpoint, Identity, holder_of
 
 TOO_MANY_CALLS = "the coordinator holds too many calls of this run"
 DIED_REPEATEDLY = "its worker died repeatedly while solving"

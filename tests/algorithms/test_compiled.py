@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from fedbnsl.algorithms.compiled import _locked, digest_of, njit, on_numba
-from fedbnsl.algorithms.score.operators import best_operator, refresh
+from fedbnsl.algorithms.score.ges import best_operator, refresh
 
 
 @njit()
@@ -165,7 +165,7 @@ def test_a_file_system_without_locks_is_used_all_the_same(tmp_path, monkeypatch)
 
 
 def test_a_digest_is_the_same_in_every_process():
-    command = "from fedbnsl.algorithms.compiled import digest_of; from fedbnsl.algorithms.score.operators import *"
+    command = "from fedbnsl.algorithms.compiled import digest_of; from fedbnsl.algorithms.score.ges import *"
     command = f"{command}; print(digest_of(refresh))"
     other = subprocess.run([sys.executable, "-c", command], check=True, capture_output=True, text=True).stdout.strip()
     assert other == digest_of(refresh)

@@ -17,7 +17,7 @@ from fedbnsl.algorithms.diagnosis.exchange import Diagnosis
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
 from fedbnsl.algorithms.resampling.held_out import Broadcast, HeldOut
-from fedbnsl.algorithms.secure import masked
+from fedbnsl.algorithms.secure import exchange
 from fedbnsl.data.folder.about import declarations
 from fedbnsl.tasks.silo import journal
 from fedbnsl.tasks.silo.journal import BadRecord
@@ -94,7 +94,7 @@ def test_a_diagnosis_without_figures_is_allowed_and_with_them_is_not(services):
     if services["a"]._policy.level != "sums":
         algorithm = asked.algorithm()
         server = algorithm.aggregate(
-            algorithm.open_server(SCHEMA), masked.Replies(SILOS, total=np.asarray(total, float))
+            algorithm.open_server(SCHEMA), exchange.Replies(SILOS, total=np.asarray(total, float))
         )
         with pytest.raises(NotAllowed, match="figures of this silo alone"):
             sum_of(services, asked, number=2, broadcast=algorithm.broadcast(server))

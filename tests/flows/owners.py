@@ -13,7 +13,7 @@ from fedbnsl.tasks.silo.messages import answer
 from fedbnsl.tasks.silo.policy import UNRESTRICTED
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.channel import serve_silo
-from fedbnsl.tasks.transport.identity import (
+from fedbnsl.tasks.transport.configuration import (
     Endpoint,
     Identity,
     issue,  # noqa: F401 - for tests that issue their own

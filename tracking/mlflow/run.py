@@ -19,7 +19,7 @@ from fedbnsl.algorithms.effects.answer import Effect, value_text
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.network_json import network_as_json
+from fedbnsl.algorithms.parameters.networks import network_as_json
 
 from ..metrics import MetricValue
 from ..outputs import FILES

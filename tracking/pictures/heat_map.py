@@ -115,7 +115,7 @@ DIFFERENCES: tuple[Category, ...] = ("extra", "missing", "reversed", "half-direc
 COLOURS = "RdBu"
 LEFT_INCHES, BELOW_INCHES, GAP_INCHES = 0.85, 0.35, 0.3
 """space to the left of a matrix for the row names, below it for the axis label, and between matrices"""
-HEADING_INCHES, LETTER_INCHES, MAX_LETTERS = 0.42, 0.06, 12
+HEADING_INCHES, LETTER_INCHES, MAX_LABEL_LETTERS = 0.42, 0.06, 12
 """space above a matrix for its heading, and for each letter of the longest name; maximum number of letters of a name"""
 
 
@@ -134,7 +134,7 @@ def draw_matrices(edges: ClassifiedEdges, title: str = "") -> "Figure":
     order = causal_order(names, within)
     side = float(np.clip(0.085 * len(names), 2.4, 6.0))
     rows = 1 if truth is None else 2
-    above = HEADING_INCHES + LETTER_INCHES * min(max(map(len, names)), MAX_LETTERS)
+    above = HEADING_INCHES + LETTER_INCHES * min(max(map(len, names)), MAX_LABEL_LETTERS)
     marked = [*within, *lagged] if dynamic else []
     header = 0.1 + 0.3 * bool(title) + 0.3 * any(edge.category in DIFFERENCES for edge in marked)
     width, height = (LEFT_INCHES + side) * (lags + 1) + GAP_INCHES, (above + side + BELOW_INCHES) * rows + header

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.admm.order_refinement import forward, implied_covariance, least_squares
-from fedbnsl.algorithms.admm.staged_admm import dual_step, fit_silo
+from fedbnsl.algorithms.admm.staged_admm import dual_step, fit_silo, forward, implied_covariance, least_squares
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure

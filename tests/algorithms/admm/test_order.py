@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.admm.order_refinement import (
+from fedbnsl.algorithms.admm.consensus import RefinedSettings
+from fedbnsl.algorithms.admm.staged_admm import (
     Stage,
     first_phase,
     forward,
@@ -15,7 +16,6 @@ from fedbnsl.algorithms.admm.order_refinement import (
     next_phase,
     settled_order,
 )
-from fedbnsl.algorithms.admm.problem import RefinedSettings
 from fedbnsl.algorithms.core.knowledge import no_prior
 
 

@@ -7,9 +7,8 @@ import pytest
 from scipy.special import gamma
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.constraint.chi_square import chi_square
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
-from fedbnsl.algorithms.constraint.projection import (
+from fedbnsl.algorithms.constraint.federated import (
     SKETCH_BITS,
     TableReader,
     expected_counts,
@@ -18,6 +17,7 @@ from fedbnsl.algorithms.constraint.projection import (
     project,
     projection_evidence,
 )
+from fedbnsl.algorithms.constraint.independence import chi_square
 from fedbnsl.algorithms.core.protocol import Replies, Summand, gather, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.count_tables import count, tables_for

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.constraint.chi_square import chi_square
+from fedbnsl.algorithms.constraint.independence import chi_square
 from fedbnsl.algorithms.constraint.orientation import FCI, PC
 from fedbnsl.algorithms.constraint.search import ConstraintSettings, Results, create_plan, run, separating_sets
 from fedbnsl.algorithms.core.knowledge import no_prior

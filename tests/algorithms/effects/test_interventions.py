@@ -8,8 +8,7 @@ import pytest
 
 from fedbnsl.algorithms.effects.identification import optimal_adjustment_set
 from fedbnsl.algorithms.effects.interventions import direct_mixed_effect, discrete_effect, joint_table, mixed_effect
-from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
-from fedbnsl.algorithms.parameters.networks import Network
+from fedbnsl.algorithms.parameters.networks import Linear, Logistic, Network, Tabular
 from tests.algorithms.parameters.networks import numbered
 
 

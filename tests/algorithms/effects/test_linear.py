@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.effects.linear import (
+from fedbnsl.algorithms.effects.interventions import (
     Estimate,
     WithinMoments,
     adjusted_effect,

@@ -9,7 +9,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.secure import masks, participant
 from fedbnsl.algorithms.secure.exchange import secure_sum
 from fedbnsl.algorithms.secure.masks import Aborted, SecureSession
-from fedbnsl.algorithms.secure.messages import Revealed
+from fedbnsl.algorithms.secure.participant import Revealed
 
 
 class CoalitionView:

@@ -11,7 +11,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masks, participant
 from fedbnsl.algorithms.secure.exchange import answer, secure_sum
 from fedbnsl.algorithms.secure.masks import Aborted, Refused
-from fedbnsl.algorithms.secure.messages import MAX_BYTES, compressed
+from fedbnsl.algorithms.secure.participant import MAX_BYTES, compressed
 
 PHASES = ("advertise", "share", "mask", "unmask")
 

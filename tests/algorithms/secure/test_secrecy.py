@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.secure import masks, messages, participant
+from fedbnsl.algorithms.secure import masks, participant
 from fedbnsl.algorithms.secure.exchange import secure_sum
 from fedbnsl.algorithms.secure.masks import Aborted, Refused, SecureSession
-from fedbnsl.algorithms.secure.messages import Revealed
+from fedbnsl.algorithms.secure.participant import Revealed
 from tests.algorithms.secure.coalition import CoalitionView
 
 
@@ -21,7 +21,7 @@ def looks_uniform(vector) -> bool:
 
 
 def masked_by(silos, silo):
-    return messages.read_vector(silos.said("mask")[silo], silo)
+    return participant.read_vector(silos.said("mask")[silo], silo)
 
 
 def sum_is_exact(lab) -> None:
@@ -136,7 +136,7 @@ def too_few_silos_know_no_secret(lab) -> None:
     """The shares of t - 1 silos together do not determine either secret of another silo."""
     session, silos = up_to_phase_three(lab)
     victim, colluding = "silo 03", session.silos[: session.threshold - 1]
-    public = messages.public_keys(silos.said("advertise")[victim], victim)
+    public = participant.public_keys(silos.said("advertise")[victim], victim)
     for fewer in range(1, len(colluding) + 1):
         held = {session.point(silo): silos.states[silo].shares[victim] for silo in colluding[:fewer]}
         assert commitment_of({point: both[:33] for point, both in held.items()}, session, victim) != public.seed

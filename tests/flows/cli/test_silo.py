@@ -18,8 +18,7 @@ from fedbnsl.flows.cli.silo import FACTS, check_silo, column_facts, disclosure_l
 from fedbnsl.tasks.silo import source
 from fedbnsl.tasks.silo.messages import MethodCall, unpack_answer
 from fedbnsl.tasks.transport import channel
-from fedbnsl.tasks.transport.configuration import read_silo_file
-from fedbnsl.tasks.transport.identity import Endpoint
+from fedbnsl.tasks.transport.configuration import Endpoint, read_silo_file
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -8,8 +8,7 @@ import pytest
 
 from fedbnsl.algorithms.diagnosis import columns, findings, series_findings
 from fedbnsl.flows.api.learning import learn
-from fedbnsl.flows.options.keywords import advice_in_python, keywords
-from fedbnsl.flows.options.learn import LearnOptions
+from fedbnsl.flows.options.learn import LearnOptions, advice_in_python, keywords
 
 OF_MODULES = {
     f"{module.__name__.rsplit('.', 1)[-1]}.{name}": value

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.tasks.transport.channel import LIMITS, ConnectionLimits, Parcel, RelayClient, serve_silo
-from fedbnsl.tasks.transport.identity import Endpoint, Identity
+from fedbnsl.tasks.transport.configuration import Endpoint, Identity
 from fedbnsl.tasks.transport.relay import run_relay
 
 QUICK = ConnectionLimits(frame_bytes=40 << 20, first_seconds=2.0, ping_seconds=0.1, silence_seconds=8.0)

@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.cli.federation import init_federation
-from fedbnsl.tasks.transport.identity import Authority, Identity, issue, load_or_create_authority
+from fedbnsl.tasks.transport.configuration import Authority, Identity, issue, load_or_create_authority
 
 
 def identity(folder, name):

@@ -7,8 +7,7 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.silo.policy import Policy
 from fedbnsl.tasks.silo.readers import ClusterReaders, Readers
-from fedbnsl.tasks.transport.configuration import read_federation_file, read_silo_file
-from fedbnsl.tasks.transport.identity import Endpoint, endpoint
+from fedbnsl.tasks.transport.configuration import Endpoint, endpoint, read_federation_file, read_silo_file
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import SilosUnavailable
 from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.tasks.transport.channel import ConnectionLimits, Parcel, RelayClient, serve_silo
-from fedbnsl.tasks.transport.identity import Authority, Endpoint, issue, load_or_create_authority, new_authority
+from fedbnsl.tasks.transport.configuration import Authority, Endpoint, issue, load_or_create_authority, new_authority
 from tests.tasks.transport.relay_peers import (
     QUICK,
     FalseRelay,

@@ -10,9 +10,8 @@ import pytest
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.graphs.strengths import edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.report import explore as layout
-from fedbnsl.tracking.report.explore import LIBRARY, OWN_SCRIPTS, explore_scripts, graph_data, script
-from fedbnsl.tracking.report.report import report_html
+from fedbnsl.tracking.report import report as layout
+from fedbnsl.tracking.report.report import LIBRARY, OWN_SCRIPTS, explore_scripts, graph_data, report_html, script
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence
 
 
