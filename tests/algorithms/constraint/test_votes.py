@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.baselines.voting import Poll, as_marks, elect, votes
+from fedbnsl.algorithms.baselines.voting import Poll, as_marks, ballot, elect, votes
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
 from fedbnsl.algorithms.constraint.search import ConstraintSettings
 from fedbnsl.algorithms.core.protocol import Summand, gather, rounds
@@ -19,7 +19,7 @@ TAIL, ARROW, CIRCLE = 1, 2, 3
 
 
 def poll(*graphs):
-    """The result of a vote between graphs on two variables; a ballot_on_tests is (mark at 0, mark at 1)."""
+    """The result of a vote between graphs on two variables; a ballot is (mark at 0, mark at 1)."""
     each = [np.array([[0, there], [here, 0]]) for here, there in graphs]
     counted = np.array([[marks == mark for mark in (TAIL, ARROW, CIRCLE)] for marks in each]).sum(axis=0)
     return Poll(("a", "b"), counted.astype(float), len(each))
@@ -122,10 +122,10 @@ def test_a_silo_votes_for_what_its_own_rows_bear_and_no_more(name, drawing, deal
     voting = registry.build(registry.specify(f"{name}-voting", {"rows_per_cell": 5.0}))
     rng = np.random.default_rng(0)
     for silo, rows in zip(federation.schema.silos, parts, strict=True):
-        ballot_on_tests = voting.open_silo(federation.tables[silo], federation.schema, silo, rng)
+        vote = voting.open_silo(federation.tables[silo], federation.schema, silo, rng)
         marks = as_marks(learning(alone, dealing(drawn, [rows])))
         assert [(marks == mark).tolist() for mark in (TAIL, ARROW, CIRCLE)] == [
-            (array == 1).tolist() for array in vars(ballot_on_tests).values()
+            (array == 1).tolist() for array in ballot(len(marks)).unpack(vote).values()
         ]
 
 

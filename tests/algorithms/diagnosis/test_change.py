@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fedbnsl.algorithms.diagnosis.change import (
-    FALSE_ALARMS,
+    CHANGE_FALSE_ALARMS,
     TIMES,
     children_of,
     effective_windows,
@@ -79,8 +79,8 @@ def test_the_bound_is_that_of_hotelling_for_all_tests_together():
 def test_sums_of_silos_find_what_none_of_them_can():
     tables = [drawn(seed, 120, 0.4) for seed in range(6)]
     each = [sums_of(rows, 720.0) for rows in tables]
-    assert all(excess(own, 120.0, PARENTS, 3, FALSE_ALARMS / 6).ratios.max() < 1 for own in each)
-    found = excess(np.sum(each, axis=0), 720.0, PARENTS, 3, FALSE_ALARMS)
+    assert all(excess(own, 120.0, PARENTS, 3, CHANGE_FALSE_ALARMS / 6).ratios.max() < 1 for own in each)
+    found = excess(np.sum(each, axis=0), 720.0, PARENTS, 3, CHANGE_FALSE_ALARMS)
     assert (found.ratios > 1).tolist() == [False, True, False]
     assert found.when[1] == 0.5
 
