@@ -78,6 +78,7 @@ docs: setup
 lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/complexipy algorithms data flows tasks tracking --max-complexity-allowed 15 --failed --plain --cache-dir .cache/complexity
 
 types: .venv/installed
 	@mkdir -p $(TYPES)

@@ -442,8 +442,8 @@ def with_resamples(job: Job, algorithm: Algorithm, last: Round[Any], schema: Sch
 
     By default, only a learner that `auto` chose has resamples. Resampling is cheap if the run had at most two rounds
     and `resampling_seconds` is at most 2. Resamples disclose sums over random halves of the rows, so a federation has
-    resamples by default only if sums are masked. Private runs, runs with targets of experiments, and silos that read
-    their rows in passes have none by default.
+    resamples by default only if sums are masked. Private runs and runs with targets of experiments have none by
+    default. (Silos that read their rows in passes cannot resample them, which `confidence` says.)
     """
     if job.settings.bootstrap is not None:
         return replace(job, resamples=job.settings.bootstrap)
@@ -453,7 +453,6 @@ def with_resamples(job: Job, algorithm: Algorithm, last: Round[Any], schema: Sch
         and last.outcome != "silo lost"
         and last.number <= AUTOMATIC_ROUNDS
         and algorithm.private is None
-        and not schema.streamed
         and not schema.has_targets
         and (masks or job.settings.federation is None)
         and resampling_seconds(job, last, schema, structure) <= AUTOMATIC_SECONDS
@@ -488,10 +487,14 @@ def confidence(
     `revised` changes the structure of each resample as the structure of the run was changed after its search.
 
     The exchanges run over the same silos, under the run id `<run id>-bootstrap`, masked if the run was. A resumed run
-    repeats the exchanges with the same seed, and so with the same result.
+    repeats the exchanges with the same seed, and so with the same result. Raises `BadInput` if a silo reads its rows in
+    passes.
     """
     if not job.resamples or last.outcome == "silo lost":
         return None
+    if session.schema.streamed:
+        silo = session.schema.streamed[0]
+        raise BadInput(f"resamples need rows in memory, and silo '{silo}' reads its rows in passes")
     learner = resample_spec(job.spec, structure.lags, job.resamples)
     spec = learner.wrapped("bootstrap", Bootstrap(job.resamples, structure.lags))
     found = extra_exchange(

@@ -13,6 +13,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round, Traffic
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.lucas import lucas
@@ -217,7 +218,15 @@ def test_resamples_that_cost_much_or_disclose_more_are_not_the_default(data):
     assert default_resamples(data, number=3) == 0
     assert default_resamples(data, epsilon=1.0) == 0
     schema = data.schema
-    assert default_resamples(data, schema=replace(schema, streamed=schema.silos[:1])) == 0
     assert default_resamples(data, schema=replace(schema, rows=dict.fromkeys(schema.rows, 10**9))) == 0
     assert default_resamples(data, federation="federation.toml") == 30  # The default learner's sums are masked.
     assert default_resamples(data, algorithm="fed-sparse", federation="federation.toml") == 0
+
+
+def test_rows_in_passes_have_no_resamples_and_the_run_says_so(tmp_path, monkeypatch):
+    """A limit of memory changes no result without a word."""
+    write_folder(tmp_path / "study", homogeneous(variables=4, silos=3, rows=120, seed=5))
+    monkeypatch.setattr("fedbnsl.data.folder.batches.IN_MEMORY_BYTES", 1)
+    found = learn(tmp_path / "study")
+    assert not found.result.bootstrap
+    assert found.result.unresampled == "resamples need rows in memory, and silo 'silo-1' reads its rows in passes"
