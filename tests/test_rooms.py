@@ -1,4 +1,4 @@
-"""The structure of the packages: no circular imports, few files in a folder, short modules and functions."""
+"""The structure of the packages: no circular imports, few files in a folder, and sentences that name what exists."""
 
 import ast
 import re
@@ -63,6 +63,25 @@ def sorted_without_circles(graph):
         return list(TopologicalSorter(graph).static_order())
     except CycleError as error:
         pytest.fail(f"a circle of imports: {' <- '.join(error.args[1])}")
+
+
+def test_every_module_that_a_sentence_names_exists():
+    """In docstrings, comments and documents: a path or a name of a file in backticks."""
+    folders = (*ROOMS, "fedbnsl", "tests", "benchmarks", "docs", "examples", "deploy")
+    files = [path.relative_to(ROOT).as_posix() for one in folders for path in (ROOT / one).rglob("*.py")]
+    files += [path.name for path in ROOT.glob("*.py")]
+    documents = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    names = {f"/{file}" for file in files} | {"/statistics.py"}  # a file beside a user's data
+    texts = [file for file in files if file.split("/")[0] in ROOMS]
+    texts += [path.relative_to(ROOT).as_posix() for path in documents]
+    missing = {
+        f"{file}: {name}"
+        for file in texts
+        for name in re.findall(r"`([\w/]+\.py)`", (ROOT / file).read_text("utf-8"))
+        if not any(one.endswith("/" + name) for one in names)
+    }
+    assert len(texts) > 300
+    assert missing == set()
 
 
 def test_no_module_imports_itself_by_way_of_others():

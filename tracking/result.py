@@ -558,7 +558,7 @@ def pgmpy_dynamic(structure: Structure) -> Any:
 def model_file(result: RunResult) -> dict[str, str]:
     """The content of the network's file by its name: `model.bif` if the network is discrete, otherwise `model.json`.
 
-    The JSON of a linear Gaussian network is in pgmpy's format (`network_json.py`). The result is empty if there is no
+    The JSON of a linear Gaussian network is in pgmpy's format. The result is empty if there is no
     network.
     """
     network = result.parameters.network

@@ -76,8 +76,7 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
     """Yield a client of a cluster on this machine whose workers host `silos`; the cluster ends with the `with` block.
 
     There are `workers` workers, by default one per core, and at most one per silo. The processes of the cluster connect
-    only to each other, over mutual TLS with keys of this run (`run_keys.py`), and unpickle only the types of messages
-    (`unpickling.py`).
+    only to each other, over mutual TLS with keys of this run (`run_keys.py`).
     """
     import dask
     from distributed import Client
