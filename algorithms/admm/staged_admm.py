@@ -3,8 +3,7 @@
 Each addition sets the `Terms` of a round (`consensus.py`) and leaves the loop unchanged:
 
 - scaling: penalties are measured in the variables' mean squares, which the silos send once;
-- order refinement: phases in which an order is fixed and improved, and weights are fitted without λ
-  (see below);
+- order refinement: phases in which an order is fixed and improved, and weights are fitted without λ (see below);
 - send threshold: small changes of an entry are not sent.
 
 The last phase is consensus ADMM without λ under a fixed order, in the metric of the model. In dense graphs, the mean
@@ -59,13 +58,12 @@ from .consensus import (
 #
 # FREE      the papers' loop: ρ₁, growing from a small start, drives h towards zero
 # ORDERED   the order of the variables is fixed; what remains is a convex lasso over the entries that respect it, so
-#           edges
-#           that were lost on the way to acyclicity can return, and no cycle is possible
+#           edges that were lost on the way to acyclicity can return, and no cycle is possible
 # JUDGING   the silos evaluate moves that would turn an edge; a better order begins ORDERED again. They also send their
 #           mean squared residuals under W
 # FITTED    no move improves the order enough; the entries selected by the lasso are fitted without λ in the metric of
-#           the model (see below). If the lasso selected many of the allowed entries, all of these are fitted. The
-#           model then implies an order: a better order starts another fit of all entries that it allows
+#           the model (see above). If the lasso selected many of the allowed entries, all of these are fitted. The model
+#           then implies an order: a better order starts another fit of all entries that it allows
 # RELAXED   for series, whose lagged variables have no model: the entries selected by the lasso are fitted without λ
 #
 # The first order (`settled_order`) comes from a matrix that is almost acyclic: once h is small, only the weakest edge
