@@ -16,7 +16,7 @@ with the ℓ₁ term on B_p (Fassy El Fehri et al.) or on W (Ng & Zhang). The se
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -431,13 +431,6 @@ def weighted_moments(table: Table, schema: Schema, silo: str, *, center: bool, l
     return SecondMoments(products(X) / mean_rows, X.shape[0])
 
 
-EMPTY: FloatArray = np.empty(0)
-NO_ORDER: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-Moves = NDArray[np.int32]
-"""moves of a variable to the position of another variable in an order, `[n_moves, 2]`: from, to"""
-NO_MOVES: Moves = np.empty((0, 2), dtype=np.int32)
-
-
 @dataclass(frozen=True)
 class Change:
     """Entries of a matrix of this `shape`, as flat positions and values.
@@ -465,23 +458,15 @@ class Change:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The server's message: the change of W and ρ₂; only our additions to the papers' loop use the other fields."""
+    """The server's message: the change of W, and ρ₂."""
 
     W: Change
     rho2: float
-    scale: FloatArray = field(default_factory=lambda: EMPTY)
-    """the unit of the penalties, `[m]`, sent once"""
-    place: NDArray[np.int64] = field(default_factory=lambda: NO_ORDER)
-    """each variable's position in a newly settled order, `[d]`; empty otherwise"""
-    moves: Moves = field(default_factory=lambda: NO_MOVES)
-    """moves in the settled order for the silos to evaluate; empty in most rounds"""
-    relax: bool = False
-    """whether from now on λ is zero and only the nonzero entries of W are free"""
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for each number besides W."""
-        return self.W.cost + 8 * (1 + len(self.scale) + len(self.place) + self.moves.size)
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for ρ₂."""
+        return self.W.cost + 8
 
 
 @dataclass(frozen=True)
@@ -489,32 +474,22 @@ class Reply:
     """A silo's reply: the change of B_p, and ‖B_p − W‖² of the last round for the stopping rule."""
 
     B: Change
-    scale: FloatArray
-    """the variables' mean squares, in the first round of a run with scaled penalties"""
     gap: float
-    changes: FloatArray
-    """change of Σ_j var(x_j | predecessors) under each proposed move"""
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for each number besides B_p."""
-        return self.B.cost + 8 * (1 + len(self.scale) + len(self.changes))
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for the distance."""
+        return self.B.cost + 8
 
 
-def reply_packing(shape: tuple[int, int], moves: int) -> Packing:
+def reply_packing(shape: tuple[int, int]) -> Packing:
     """The packing of a reply for parameters of this `shape`; the server needs only the sum over the silos."""
-    return packing(change=shape, scale=shape[0], gap=(), changes=moves)
+    return packing(change=shape, gap=())
 
 
 def summand(reply: Reply) -> FloatArray:
     """`reply` as one vector for the sum."""
-    shape = reply.B.shape
-    return reply_packing(shape, len(reply.changes)).pack(
-        change=reply.B.put(np.zeros(shape)),
-        scale=reply.scale if len(reply.scale) else None,
-        gap=reply.gap,
-        changes=reply.changes,
-    )
+    return reply_packing(reply.B.shape).pack(change=reply.B.put(np.zeros(reply.B.shape)), gap=reply.gap)
 
 
 def entry_bytes(shape: tuple[int, int]) -> int:
@@ -785,14 +760,14 @@ def consensus_admm(
         W = broadcast.W.put(silo.W)
         terms = plain_terms(model, silo.prior, broadcast.rho2, silo_l1, loops=loops)
         beta, B = local_step(silo, W, terms)
-        reply = Reply(change_between(np.zeros_like(B), B - silo.B), EMPTY, gap(silo, W, terms), EMPTY)
+        reply = Reply(change_between(np.zeros_like(B), B - silo.B), gap(silo, W, terms))
         return Silo(silo.problem, silo.rounds + 1, B, beta, W, broadcast.rho2, silo.prior), reply
 
     def terms_of(server: Server) -> Terms:
         return plain_terms(model, server.prior, server.rho2, server_l1)
 
     def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-        sent = reply_packing(server.W.shape, 0).unpack(replies.total)
+        sent = reply_packing(server.W.shape).unpack(replies.total)
         return step(server, sent["change"], float(sent["gap"]), terms_of(server), w_steps, model.nearest)
 
     def dual_update(server: Server) -> Server:

@@ -41,13 +41,9 @@ from ..statistics.moments import residual_variances, to_multiples, top_down_orde
 from ..statistics.packing import Packing, packing
 from . import consensus
 from .consensus import (
-    EMPTY,
-    NO_MOVES,
-    NO_ORDER,
     UNINFORMATIVE_ROUNDS,
     LinearModel,
     LinearProblem,
-    Moves,
     RefinedSettings,
     Terms,
     change_between,
@@ -89,6 +85,11 @@ from .consensus import (
 # variances.
 
 
+EMPTY: FloatArray = np.empty(0)
+NO_ORDER: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+Moves = NDArray[np.int32]
+"""moves of a variable to the position of another variable in an order, `[n_moves, 2]`: from, to"""
+NO_MOVES: Moves = np.empty((0, 2), dtype=np.int32)
 AT_ONCE = 1_000_000
 """approximate maximum number of entries of the systems of equations that are solved together"""
 
@@ -427,8 +428,16 @@ def column_change(change: FloatArray, W: FloatArray, variances: FloatArray) -> f
 
 @dataclass(frozen=True)
 class Broadcast(consensus.Broadcast):
-    """The papers' broadcast, with the additions of the refined phases."""
+    """The papers' broadcast, with our additions; they are empty in most rounds."""
 
+    scale: FloatArray = field(default_factory=lambda: EMPTY)
+    """the unit of the penalties, `[m]`, sent once"""
+    place: NDArray[np.int64] = field(default_factory=lambda: NO_ORDER)
+    """each variable's position in a newly settled order, `[d]`"""
+    moves: Moves = field(default_factory=lambda: NO_MOVES)
+    """moves in the settled order for the silos to evaluate"""
+    relax: bool = False
+    """whether from now on λ is zero and only the nonzero entries of W are free"""
     measure: bool = False
     """whether the silos must send the mean squared residuals under W"""
     variances: FloatArray = field(default_factory=lambda: EMPTY)
@@ -436,32 +445,42 @@ class Broadcast(consensus.Broadcast):
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for each variance."""
-        return super().cost + 8 * len(self.variances)
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for each number besides W."""
+        return super().cost + 8 * (len(self.scale) + len(self.place) + self.moves.size + len(self.variances))
 
 
 @dataclass(frozen=True)
 class Reply(consensus.Reply):
-    """The papers' reply, with the additions of the refined phases."""
+    """The papers' reply, with our additions."""
 
+    scale: FloatArray = field(default_factory=lambda: EMPTY)
+    """the variables' mean squares, in the first round of a run with scaled penalties"""
+    changes: FloatArray = field(default_factory=lambda: EMPTY)
+    """change of Σ_j var(x_j | predecessors) under each proposed move"""
     variances: FloatArray = field(default_factory=lambda: EMPTY)
     """mean squared residuals under W in this silo, `[d]`, if the server requested them"""
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for each variance."""
-        return super().cost + 8 * len(self.variances)
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for each number besides B_p."""
+        return super().cost + 8 * (len(self.scale) + len(self.changes) + len(self.variances))
 
 
 def reply_packing(shape: tuple[int, int], moves: int, *, measured: bool) -> Packing:
     """The packing of a reply for parameters of this `shape`, with the variances if they are `measured`."""
-    blocks = consensus.reply_packing(shape, moves).blocks
-    return Packing((*blocks, *packing(variances=shape[1] if measured else 0).blocks))
+    return packing(change=shape, scale=shape[0], gap=(), changes=moves, variances=shape[1] if measured else 0)
 
 
 def summand(reply: Reply) -> FloatArray:
     """`reply` as one vector for the sum."""
-    return np.concatenate([consensus.summand(reply), reply.variances])
+    shape = reply.B.shape
+    return reply_packing(shape, len(reply.changes), measured=len(reply.variances) > 0).pack(
+        change=reply.B.put(np.zeros(shape)),
+        scale=reply.scale if len(reply.scale) else None,
+        gap=reply.gap,
+        changes=reply.changes,
+        variances=reply.variances,
+    )
 
 
 W_STEPS = 5
