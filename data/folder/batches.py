@@ -192,7 +192,7 @@ class ParquetParts:
             with _open_parquet(file) as parquet:
                 selected, size = [columns[name] for name in names], rows_at_once(len(names))
                 for batch in parquet.iter_batches(size, row_groups=groups, columns=selected, use_threads=False):
-                    yield batch.select(selected)
+                    yield batch.select(selected).rename_columns(list(names))
 
     def place(self, row: int) -> str:
         """The place of row `row` (from 0) of all files: the file, and the row within the file."""

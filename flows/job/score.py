@@ -124,16 +124,18 @@ def structure_scores(structure: Structure, truth: Structure | None, allow_cyclic
 def mean_scores(scores: list[Metrics]) -> Metrics:
     """The mean of each score over the silos.
 
-    A flag is true if it is true at all silos. Silos where a score is None do not count; it is None if none counts.
+    A flag is true if it is true at all silos. Silos where a score is None do not count; it is None if none counts. Of
+    reasons why there are no scores, the first one is kept.
     """
     averaged: Metrics = {}
-    for key, first in scores[0].items():
-        values = [one[key] for one in scores]
+    for key in dict.fromkeys(name for one in scores for name in one):
+        values = [one[key] for one in scores if one.get(key) is not None]
+        texts = [value for value in values if isinstance(value, str)]
         numbers = [value for value in values if isinstance(value, int | float)]
-        if isinstance(first, bool):
+        if all(isinstance(value, bool) for value in values) and values:
             averaged[key] = all(values)
         else:
-            averaged[key] = sum(numbers) / len(numbers) if numbers else None
+            averaged[key] = texts[0] if texts else sum(numbers) / len(numbers) if numbers else None
     return averaged
 
 

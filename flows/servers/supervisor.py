@@ -1,4 +1,4 @@
-"""A supervisor: a process serves in a child process with limits of memory, and is started again after a crash.
+"""A supervisor: it serves in a child process with limits of memory, and starts another child after a crash.
 
 A request of another party can make the child use all memory it may have, or never end. The child then ends, and the
 next child continues from the journals on disk. The supervisor itself handles no request.
@@ -28,6 +28,7 @@ def supervise(memory_bytes: int, log: Callable[[str], None]) -> None:
     This process waits. It passes signals to the child, starts another child after a crash, and exits with the exit code
     of the last one.
     """
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     while True:
         child = os.fork()
         if not child:
@@ -38,9 +39,14 @@ def supervise(memory_bytes: int, log: Callable[[str], None]) -> None:
         def forward(number: int, frame: object, child: int = child) -> None:
             os.kill(child, number)
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in before:
             signal.signal(number, forward)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        for (
+            number,
+            handler,
+        ) in before.items():  # no signal goes to a process that has ended; the next child inherits these
+            signal.signal(number, handler)
         if code in FINAL_CODES or -code in (signal.SIGINT, signal.SIGTERM):
             sys.exit(max(code, 0))
         log(f"error: the process that serves ended ({_reason(code)}); starting it again")

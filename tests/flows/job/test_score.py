@@ -63,3 +63,10 @@ def test_a_mean_keeps_flags_and_what_is_not_known():
         "acyclic": False,
         "tpr": None,
     }
+
+
+def test_the_reason_why_one_silo_is_not_compared_is_kept():
+    assert mean_scores([{"shd": None}, {"shd": 2, "not_compared": "the truth has a cycle"}]) == {
+        "shd": 2,
+        "not_compared": "the truth has a cycle",
+    }
