@@ -141,7 +141,7 @@ def published(kind, small, place, capsys, *options):
 def comparable(text, place):
     """`text` without paths, addresses, ids, times, bytes of traffic and the notice of a first run."""
     text = re.sub(r'"ended": "[^"]*"|"bytes": \d+', "", text)
-    text = re.sub(r"compiling numerical code.*\n+|(?<=\n)\n+", "", text)
+    text = re.sub(r"compiling numerical code.*\n+|(?m:^[ \t\r]*\n)", "", text)
     text = re.sub(
         rf"{re.escape(str(place))}\S*|https?://\S+|\btwin-\d|\b[0-9a-f]{{8}}-?[0-9a-f-]{{24,27}}\b", "PLACE", text
     )
