@@ -6,8 +6,7 @@ The intensity of events of type i on one device, with base rate μ_i and mean de
 
 The kernel has area 1, so α_ij is the mean number of events of type i that an event of type j causes directly. From one
 event to the next, each φ_j changes by one multiplication (Ogata 1981), so all φ_j cost O(n·d) for n events of d types.
-A family is
-a type i with its causes j, which are Pa(i) and i itself. On windows of observation of total length T, its
+A family is a type i with its causes j, which are Pa(i) and i itself. On windows of observation of total length T, its
 log-likelihood is
 
     ℓ = Σ_{events of type i} ln λ_i(t) − μ_i T − Σ_j α_ij Σ_{events of type j} (1 − exp(−δ(end − t'))),

@@ -62,7 +62,7 @@ class RunEnd:
     tags: dict[str, str]
     privacy: dict[str, Any] | None
     network: dict[str, Any] | None
-    """the model in the form of `as_json`"""
+    """the model in the form of `network_as_json`"""
     parameters: str
     """the source of the model's parameters, or the reason why there is no model"""
     candidates: tuple[dict[str, Any], ...] = ()
