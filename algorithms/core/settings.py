@@ -9,8 +9,9 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from inspect import get_annotations
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -39,7 +40,7 @@ class Settings:
         for name, bounds in self.bounds().items():
             value = getattr(self, name)
             if not isinstance(value, str) and not all(WITHIN[kind](value, limit) for kind, limit in bounds.items()):
-                words = [f", or {word}" for word in words_of(get_type_hints(type(self))[name])]
+                words = [f", or {word}" for word in words_of(declared_types(type(self))[name])]
                 raise BadInput(f"parameter {name} is {value}: it must be {range_text(bounds)}{''.join(words)}")
 
     @classmethod
@@ -47,12 +48,21 @@ class Settings:
     def bounds(cls) -> Mapping[str, "Bounds"]:
         """The bounds of the fields that have a range."""
         found = {}
-        for name, kind in get_type_hints(cls, include_extras=True).items():
+        for name, kind in declared_types(cls).items():
             for part in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
                 limits = [one for one in getattr(part, "__metadata__", ()) if type(one) in WITHIN]
                 if limits:
                     found[name] = {type(one): float(getattr(one, type(one).__name__.lower())) for one in limits}
         return found
+
+
+def declared_types(config: Any) -> dict[str, Any]:
+    """The types of the fields of `config` as its classes declare them.
+
+    They are not evaluated, because settings are also made of messages, while nothing that arrives may be evaluated.
+    """
+    own = [get_annotations(one) for one in reversed(config.__mro__)]
+    return {name: kind for types in own for name, kind in types.items()}
 
 
 WITHIN: dict[type[Any], Callable[[float, float], bool]] = {
