@@ -62,17 +62,6 @@ def choices_text(given: str, available: Iterable[str]) -> str:
     return f"{suggestion}available: {', '.join(names) or 'none'}"
 
 
-ORCHESTRATION = ("prefect", "mlflow", "dask", "distributed")
-"""packages of the extra `orchestration`, without which only the engine inline works"""
-
-
-def orchestration_missing(error: ModuleNotFoundError) -> BadInput:
-    """The error of one line for a package of the extra `orchestration`; raises `error` for any other package."""
-    if (error.name or "").partition(".")[0] not in ORCHESTRATION:
-        raise error
-    return BadInput(f"the package {error.name} is not installed: pip install 'fedbnsl[orchestration]'")
-
-
 def require(valid: bool, name: str, value: float | str, range_: str) -> None:
     """Raise `BadInput` naming the parameter, its value and its range, unless `valid`."""
     require_number(valid, f"parameter {name}", value, range_)

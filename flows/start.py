@@ -26,6 +26,17 @@ if TYPE_CHECKING:
     from .servers.processes import Ready
 
 
+ORCHESTRATION = ("prefect", "mlflow", "dask", "distributed")
+"""packages of the extra `orchestration`, without which only the engine inline works"""
+
+
+def orchestration_missing(error: ModuleNotFoundError) -> BadInput:
+    """The error of one line for a package of the extra `orchestration`; raises `error` for any other package."""
+    if (error.name or "").partition(".")[0] not in ORCHESTRATION:
+        raise error
+    return BadInput(f"the package {error.name} is not installed: pip install 'fedbnsl[orchestration]'")
+
+
 def precheck(settings: LearnSettings) -> FederatedData | None:
     """The data, or None if only their owners have them; raises `BadInput` for invalid data or settings."""
     check_options(settings)

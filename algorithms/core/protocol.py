@@ -483,7 +483,7 @@ def sum_each_round(
     aggregate
         (server, replies) -> the server after the round; `replies.total` is the sum over `replies.silos`.
     structure
-        By default there are no edges, for steps of a run that learn something else.
+        The default has no edges; it is for steps of a run that learn no structure.
     tolerates_dropout
         By default the sum may be over the remaining silos.
     open_silo, open_server, broadcast, server_type, broadcast_type, converged, max_rounds, whole_numbers, entry_units, \

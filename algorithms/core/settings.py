@@ -36,10 +36,14 @@ class Settings:
     __pydantic_config__: ClassVar[dict[str, Any]] = {"use_attribute_docstrings": True}
 
     def __post_init__(self) -> None:
-        """Check all values; a word such as auto has no range."""
+        """Check all values; a text must be a word of its field's type, such as auto."""
         for name, bounds in self.bounds().items():
             value = getattr(self, name)
-            if not isinstance(value, str) and not all(WITHIN[kind](value, limit) for kind, limit in bounds.items()):
+            if isinstance(value, str):
+                valid = value in words_of(declared_types(type(self))[name])
+            else:
+                valid = all(WITHIN[kind](value, limit) for kind, limit in bounds.items())
+            if not valid:
                 words = [f", or {word}" for word in words_of(declared_types(type(self))[name])]
                 raise BadInput(f"parameter {name} is {value}: it must be {range_text(bounds)}{''.join(words)}")
 
@@ -85,7 +89,7 @@ def words_of(kind: Any) -> tuple[str, ...]:
 
 
 def range_text(bounds: Bounds) -> str:
-    """The range within `bounds`, such as "0 or more"; that a number is finite goes without saying."""
+    """The range within `bounds`, such as "0 or more"; an infinite upper bound is left out."""
     least, most = bounds.get(Ge, bounds.get(Gt, -math.inf)), bounds.get(Le, bounds.get(Lt, math.inf))
     if most == math.inf:
         return f"above {least:g}" if Gt in bounds else f"{least:g} or more"

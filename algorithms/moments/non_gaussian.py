@@ -27,8 +27,6 @@ K1, K2, GAMMA = 79.047, 7.4129, 0.37457
 """constants of Hyvärinen 1998"""
 GAMMA_SQUARED = 0.33007
 """E (ln cosh u)² of a Gaussian u"""
-MEANS_PER_EDGE = 14
-"""number of means that are summed for an edge"""
 MAX_DEPENDENCE, DEPENDENCE_ERRORS = 0.05, 2.0
 """a correlation of ln cosh of cause and residual counts as independence up to the larger of two bounds: this
 correlation, and this number of standard errors"""

@@ -7,9 +7,8 @@ the least squares of a silo are those of its windows [x_t, x_{t−1}, ..., x_{t�
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.optimize import minimize
 
-from .notears_admm import Matrix, acyclicity, nearest_acyclic
+from .notears_admm import Matrix, acyclicity, minimise, nearest_acyclic
 
 
 def windows(series: Matrix, lags: int) -> Matrix:
@@ -95,28 +94,14 @@ def pfdbnl(
 
 
 def personal(S: Matrix, near: Matrix, start: Matrix, mu: float, l1: float, alpha: float, rho1: float) -> Matrix:
-    """argmin_B ℓ(B) + μ‖B − `near`‖² + αh(W) + ρ₁/2 h(W)² + λ‖B‖₁ (Eq. 10), by L-BFGS on B = B⁺ − B⁻ from `start`."""
-    m, d = near.shape
+    """argmin_B ℓ(B) + μ‖B − `near`‖² + αh(W) + ρ₁/2 h(W)² + λ‖B‖₁ (Eq. 10), by L-BFGS from `start`."""
+    d = near.shape[1]
 
-    def objective(parts: Matrix) -> tuple[float, Matrix]:
-        positive, negative = parts.reshape(2, m, d)
-        B = positive - negative
+    def smooth(B: Matrix) -> tuple[float, Matrix]:
         h, slope = acyclicity(B[:d])
         value = 0.5 * np.vdot(B, S @ B) - np.vdot(B, S[:, :d]) + mu * ((B - near) ** 2).sum()
         gradient = S @ B - S[:, :d] + 2 * mu * (B - near)
         gradient[:d] += (alpha + rho1 * h) * slope
-        value += alpha * h + rho1 / 2 * h * h + l1 * parts.sum()
-        return float(value), np.concatenate([(l1 + gradient).ravel(), (l1 - gradient).ravel()])
+        return float(value + alpha * h + rho1 / 2 * h * h), gradient
 
-    bounds = [(0.0, 0.0 if i == j else None) for _ in range(2) for i in range(m) for j in range(d)]
-    parts = np.concatenate([np.maximum(start, 0).ravel(), np.maximum(-start, 0).ravel()])
-    found = minimize(
-        objective,
-        parts,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": 15_000, "maxfun": 15_000, "ftol": 1e-15, "gtol": 1e-9},
-    )
-    positive, negative = found.x.reshape(2, m, d)
-    return np.asarray(positive - negative)
+    return minimise(smooth, start, l1)

@@ -3,7 +3,7 @@
 The variables are centred by the caller, if at all. B[i, j] and W[i, j] are the weight of the edge i → j.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,29 +51,38 @@ def nearest_acyclic(
 ) -> Matrix:
     """argmin_W λ‖W‖₁ + αh(W) + ρ₁/2 h(W)² + Σ_k ⟨β_k, B_k − W⟩ + ρ₂/2 Σ_k ‖B_k − W‖² (Eq. 3), by L-BFGS from `start`.
 
-    The diagonal of W is zero. W is W⁺ − W⁻ with both parts nonnegative (Zheng et al. 2018), because λ‖W‖₁ is not
-    smooth; the paper uses a subgradient.
+    The diagonal of W is zero. The paper uses a subgradient of λ‖W‖₁.
     """
-    d, K = len(start), len(B)
+    K = len(B)
     mean = np.mean([B_k + b / rho2 for B_k, b in zip(B, beta, strict=True)], axis=0)
 
-    def objective(parts: Matrix) -> tuple[float, Matrix]:
-        positive, negative = parts.reshape(2, d, d)
-        W = positive - negative
+    def smooth(W: Matrix) -> tuple[float, Matrix]:
         h, slope = acyclicity(W)
-        value = l1 * parts.sum() + alpha * h + rho1 / 2 * h * h + K * rho2 / 2 * ((W - mean) ** 2).sum()
-        gradient = (alpha + rho1 * h) * slope + K * rho2 * (W - mean)
-        return value, np.concatenate([(l1 + gradient).ravel(), (l1 - gradient).ravel()])
+        value = alpha * h + rho1 / 2 * h * h + K * rho2 / 2 * ((W - mean) ** 2).sum()
+        return value, (alpha + rho1 * h) * slope + K * rho2 * (W - mean)
 
-    bounds = [(0.0, 0.0 if i == j else None) for _ in range(2) for i in range(d) for j in range(d)]
-    parts = np.concatenate([np.maximum(start, 0).ravel(), np.maximum(-start, 0).ravel()])
+    return minimise(smooth, start, l1)
+
+
+def minimise(smooth: Callable[[Matrix], tuple[float, Matrix]], start: Matrix, l1: float) -> Matrix:
+    """Argmin f(B) + λ‖B‖₁ under B_jj = 0, `[m, d]`, by L-BFGS from `start`; `smooth` returns f and its gradient.
+
+    λ‖B‖₁ is not smooth. So B is B⁺ − B⁻ with both parts nonnegative (Zheng et al. 2018).
+    """
+    shape = start.shape
+
+    def objective(parts: Matrix) -> tuple[float, Matrix]:
+        positive, negative = parts.reshape(2, *shape)
+        value, gradient = smooth(positive - negative)
+        return value + l1 * float(parts.sum()), np.concatenate([(l1 + gradient).ravel(), (l1 - gradient).ravel()])
+
     found = minimize(
         objective,
-        parts,
+        np.concatenate([np.maximum(start, 0).ravel(), np.maximum(-start, 0).ravel()]),
         jac=True,
         method="L-BFGS-B",
-        bounds=bounds,
+        bounds=[(0.0, 0.0 if i == j else None) for _ in range(2) for i in range(shape[0]) for j in range(shape[1])],
         options={"maxiter": 15_000, "maxfun": 15_000, "ftol": 1e-15, "gtol": 1e-9},
     )
-    positive, negative = found.x.reshape(2, d, d)
+    positive, negative = found.x.reshape(2, *shape)
     return np.asarray(positive - negative)

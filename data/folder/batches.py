@@ -649,11 +649,10 @@ class SheetSource:
 
 
 @dataclass(frozen=True)
-class HarmonisedSource:
-    """The rows of one silo in `source`, with the recoding and the units of its `form`."""
+class _OfSource:
+    """A source of the rows of another `source`, with the same file, columns and notes."""
 
     source: Source
-    form: Form
 
     @property
     def path(self) -> Path:
@@ -667,6 +666,28 @@ class HarmonisedSource:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The columns that can be read."""
+        return self.source.names
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The columns to read as text."""
+        return self.source.words
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on doubtful choices in reading the rows."""
+        return self.source.notes
+
+
+@dataclass(frozen=True)
+class HarmonisedSource(_OfSource):
+    """The rows of one silo in `source`, with the recoding and the units of its `form`."""
+
+    form: Form
+
+    @property
+    def names(self) -> tuple[str, ...]:
         """The columns that can be read. Raises `BadInput` if `about.json` names a column that does not exist."""
         check_harmonised(self.path, self.form, self.source.names)
         return self.source.names
@@ -675,11 +696,6 @@ class HarmonisedSource:
     def words(self) -> frozenset[str]:
         """The columns to read as text, including recoded columns."""
         return self.source.words | {name for name, _ in self.form.recode}
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes on doubtful choices in reading the rows."""
-        return self.source.notes
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
         """Yield the rows of the silo (see `Source.batches`)."""
@@ -740,55 +756,31 @@ def harmonised_array(form: Form, name: str, column: Any, path: Path) -> Any:
 
 
 @dataclass(frozen=True)
-class CachedSource:
+class CachedSource(_OfSource):
     """The rows of a `source` that fits into memory, in one batch; a column is read once."""
 
-    source: Source
     columns: dict[tuple[str, bool], Any] = field(default_factory=dict)
     """the columns that were read, by name and by whether they were read as text"""
-
-    @property
-    def path(self) -> Path:
-        """The file or folder."""
-        return self.source.path
-
-    @property
-    def header(self) -> tuple[str, ...]:
-        """The columns of the source."""
-        return self.source.header
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that can be read."""
-        return self.source.names
-
-    @property
-    def words(self) -> frozenset[str]:
-        """The columns to read as text."""
-        return self.source.words
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes on doubtful choices in reading the rows."""
-        return self.source.notes
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
         """Yield the rows (see `Source.batches`)."""
         import pyarrow
 
-        as_numbers = {name for name in names if name not in words and (name, True) not in self.columns}
-        as_numbers |= {name for name in names if name not in words and (name, False) in self.columns}
-        missing = [name for name in names if (name, name not in as_numbers) not in self.columns]
-        read = [*self.source.batches(missing, words)] if missing else []
+        keys = [(name, name in words or self._is_only_text(name)) for name in names]
+        missing = [key for key in keys if key not in self.columns]
+        read = [*self.source.batches([name for name, _ in missing], words)] if missing else []
         if missing and not read:
             return
-        for number, name in enumerate(missing):
+        for number, key in enumerate(missing):
             chunks = [batch.column(number) for batch in read]
             whole = chunks[0] if len(chunks) == 1 else pyarrow.chunked_array(chunks).unify_dictionaries()
-            self.columns[name, name not in as_numbers] = whole if len(chunks) == 1 else whole.combine_chunks()
+            self.columns[key] = whole if len(chunks) == 1 else whole.combine_chunks()
         if names:
-            columns = [self.columns[name, name not in as_numbers] for name in names]
-            yield pyarrow.RecordBatch.from_arrays(columns, names=list(names))
+            yield pyarrow.RecordBatch.from_arrays([self.columns[key] for key in keys], names=list(names))
+
+    def _is_only_text(self, name: str) -> bool:
+        """Whether the column was read as text and not as numbers: then it is not read again."""
+        return (name, True) in self.columns and (name, False) not in self.columns
 
     def place(self, row: int) -> str:
         """The place of row `row` (from 0)."""

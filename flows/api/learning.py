@@ -20,7 +20,7 @@ import numpy as np
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO
-from fedbnsl.algorithms.errors import BadInput, orchestration_missing
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import NO_DECLARATION, declarations
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
@@ -46,7 +46,7 @@ from ..options.learn import (
 from ..options.model import one_line_errors
 from ..options.prepare import recipe
 from ..servers.environment import prepare_environment
-from ..start import check_inline, check_out, learn_with_prefect, precheck
+from ..start import check_inline, check_out, learn_with_prefect, orchestration_missing, precheck
 from .evaluation import as_structure
 from .learned import Learned
 from .progress import progress_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,7 +42,7 @@ def algorithm_json(entry: Entry) -> dict[str, Any]:
 def preset_changes(entry: Entry, preset: str) -> dict[str, Any]:
     """The parameters whose values in a preset differ from their defaults."""
     settings = asdict(entry.presets[preset])
-    return {one.name: settings[one.name] for one in parameters(entry.config) if settings[one.name] != one.default}
+    return {one.name: settings[one.name] for one in fields(entry.config) if settings[one.name] != one.default}
 
 
 def show_algorithms(folder: Path | None = None, *, as_json: bool) -> None:

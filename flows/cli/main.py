@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, foreign_text, orchestration_missing
+from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, foreign_text
 
 COMMANDS = {
     "prepare": "Create a federated data set: a folder with one file per silo.",
@@ -175,6 +175,8 @@ def main(words: list[str] | None = None) -> None:
     except BadInput as error:
         fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:
+        from ..start import orchestration_missing
+
         fail(str(orchestration_missing(error)))
     except (KeyboardInterrupt, typer.Abort):
         stop()

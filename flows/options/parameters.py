@@ -108,8 +108,7 @@ def settings_schema(name: str) -> dict[str, Any]:
     from fedbnsl.algorithms.registry import entry
 
     one = entry(name)
-    fields = TypeAdapter(one.config).json_schema()["properties"]
-    meanings = {known.name: known.meaning for known in parameters(one.config)}
+    fields, meanings = TypeAdapter(one.config).json_schema()["properties"], field_meanings(one.config)
     properties = {}
     for key, field in fields.items():
         if key not in ELSEWHERE:

@@ -4,7 +4,7 @@ A file has every text once, below a line with the name of the part and the runs 
 another run, and a changed number or sentence are noticed. A further metric changes no file, because the golden runs
 have fixed metrics, which tests compare by name.
 
-`FEDBNSL_RENEW=1 pytest tests/tracking tests/flows/outputs` writes the files anew. Read the difference before you commit
+`FEDBNSL_RENEW=1 pytest tests/tracking tests/flows/outputs` rewrites the files. Read the difference before you commit
 it. A figure that has moved to another row, column, sign or unit is a fault; an improved sentence is not.
 """
 

@@ -36,6 +36,8 @@ class Ranged(Settings):
         ({"part": 1.0}, "parameter part is 1.0: it must be from 0 to below 1"),
         ({"part": float("nan")}, "parameter part is nan: it must be from 0 to below 1"),
         ({"cells": 0}, "parameter cells is 0: it must be 1 or more, or auto"),
+        ({"cells": "many"}, "parameter cells is many: it must be 1 or more, or auto"),
+        ({"share": "auto"}, "parameter share is auto: it must be between 0 and 1"),
     ],
 )
 def test_a_value_outside_its_range_is_refused_in_one_line(given: dict[str, Any], said: str) -> None:
