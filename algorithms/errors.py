@@ -20,6 +20,20 @@ class SilosUnavailable(BadInput):
     exit_code = 3
 
 
+class PrefectUnavailable(BadInput):
+    """Raised if Prefect cannot start a run."""
+
+
+class RunCancelled(BadInput):
+    """Raised by a federation or in a step of the coordinator if the run is to end with what it has learned so far."""
+
+    exit_code = 130
+
+    def __init__(self, message: str = "the run was cancelled before its first round had ended") -> None:
+        """The error of a run that has learned nothing yet, unless another `message` is given."""
+        super().__init__(message)
+
+
 MAX_QUOTED_LENGTH = 40
 """maximum number of characters of a value quoted in a message"""
 

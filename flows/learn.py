@@ -1,17 +1,23 @@
 """The flow `learn`: rounds of Prefect tasks over silos on Dask workers, tracked in MLflow."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import uuid4
 
 from prefect import Flow, flow
 from prefect.runtime import flow_run
+from prefect.states import Cancelled
+from prefect.task_runners import ThreadPoolTaskRunner
 from threadpoolctl import threadpool_limits
 
-from fedbnsl.tasks.prefect_internals import abandon_services
-from fedbnsl.tasks.rounds import Orchestration
-from fedbnsl.tasks.task_runs import record_task_runs
+from fedbnsl.algorithms.core.protocol import BROKEN_OFF
+from fedbnsl.algorithms.core.schema import pluralize
+from fedbnsl.algorithms.errors import RunCancelled
+from fedbnsl.tasks.prefect_tasks import prefect_steps, task_logs
+from fedbnsl.tasks.rounds import MAX_SILO_TASKS, Orchestration
 from fedbnsl.tracking.mlflow.run import RunStart
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.result import CompletedRun
@@ -45,10 +51,15 @@ def flow_run_name() -> str:
     return str(settings.named().name)
 
 
+RUNNER: Any = ThreadPoolTaskRunner(max_workers=MAX_SILO_TASKS)
+"""runs the solves of the silos, each in a thread"""
+
+
 @flow(
     name="learn",
     flow_run_name=flow_run_name,
     persist_result=False,
+    task_runner=RUNNER,
 )
 def learn(settings: LearnSettings, repeat: RepeatSettings | None = None) -> Any:
     """Learn the structure of a Bayesian network from data that several owners hold and may not pool.
@@ -57,19 +68,35 @@ def learn(settings: LearnSettings, repeat: RepeatSettings | None = None) -> Any:
         settings: data set, algorithm with its parameters, seed, and where the results go.
         repeat: for scheduled runs: skip unchanged data, compare with the last run, notify hooks of drift and failure.
     """
-    if repeat is not None:
-        return run_recurring(settings.named(), repeat, lambda settings, repeat: run_flow(settings, repeat=repeat))
-    return run_flow(settings.named())
+    if repeat is None:
+        return _end(lambda: run_flow(settings.named()))
+    return _end(
+        lambda: run_recurring(settings.named(), repeat, lambda settings, repeat: run_flow(settings, repeat=repeat))
+    )
 
 
-def learn_flow(context: RunContext) -> Flow[..., CompletedRun]:
+def _end(work: Callable[[], Any]) -> Any:
+    """The result of `work`: a finished run or a state of Prefect; for a cancelled run, the state that says so."""
+    try:
+        finished = work()
+    except RunCancelled as cancelled:
+        return Cancelled(message=str(cancelled))
+    if not isinstance(finished, CompletedRun) or finished.result.outcome != "cancelled":
+        return finished
+    rounds = len(finished.result.rounds)
+    return Cancelled(message=f"after {pluralize(rounds, 'round')}; what was learned is in {finished.folder.absolute()}")
+
+
+def learn_flow(context: RunContext) -> Flow[..., Any]:
     """The flow `learn` for one run in this process, with `context` in addition to the settings."""
 
     @wraps(learn.fn)
-    def learn_in_context(settings: LearnSettings, repeat: RepeatSettings | None = None) -> CompletedRun:
-        return context.record(lambda: run_flow(settings.named(), context, repeat))
+    def learn_in_context(settings: LearnSettings, repeat: RepeatSettings | None = None) -> Any:
+        return _end(lambda: context.outcome.record(lambda: run_flow(settings.named(), context, repeat)))
 
-    return Flow(learn_in_context, name=learn.name, flow_run_name=flow_run_name, persist_result=False)
+    return Flow(
+        learn_in_context, name=learn.name, flow_run_name=flow_run_name, persist_result=False, task_runner=RUNNER
+    )
 
 
 def run_flow(
@@ -79,11 +106,11 @@ def run_flow(
 
     Raises `Unchanged` if the run is skipped, because nothing or too little has changed since an earlier run.
     """
-    with record_task_runs(UUID(str(flow_run.id))) as record, threadpool_limits(1):
-        orchestration = Orchestration(record, abandon_services)
+    with prefect_steps() as orchestration, threadpool_limits(1):
         log = FlowRunLog(orchestration, str(flow_run.id))
         try:
-            finished = learn_from_silos(settings, context or RunContext(), orchestration, log, repeat)
+            with task_logs(log.task_line):
+                finished = learn_from_silos(settings, context or RunContext(), orchestration, log, repeat)
         except Unchanged as same:
             log.log(f"skipped: {same}", now=True)
             raise
@@ -97,6 +124,15 @@ def run_flow(
         return finished
 
 
+def learn_without_prefect(settings: LearnSettings, context: RunContext) -> CompletedRun:
+    """Learn as `run_flow` does, without Prefect."""
+    orchestration = Orchestration()
+    orchestration.connected = False
+    with threadpool_limits(1):
+        log = FlowRunLog(orchestration, str(uuid4()))
+        return learn_from_silos(settings, context, orchestration, log, None)
+
+
 def learn_from_silos(
     settings: LearnSettings,
     context: RunContext,
@@ -106,19 +142,22 @@ def learn_from_silos(
 ) -> CompletedRun:
     """Connect to the silos of `settings` and learn from their rows.
 
-    The checkpoint is removed, unless the run ended because silos were lost; such a run can be resumed.
+    The checkpoint is removed, unless the run was broken off; such a run can be resumed.
     """
     resumed = interrupted_silos(Path(str(settings.out))) if settings.resume else None
     changed_rows = repeat.changed_rows if repeat else 0
     with connect_silos(settings, orchestration, resumed, context.workers, changed_rows) as silos:
         tags = [settings.algorithm, settings.dataset, f"seed-{settings.seed}"]
-        orchestration.report(lambda: tag_flow_run(str(flow_run.id), tags))
+        orchestration.report(lambda: tag_flow_run(log.flow_run_id, tags))
         listeners: tuple[Listener, ...] = (log, ProgressArtifact(orchestration), *context.listeners)
-        finished = run_rounds(silos, settings, str(flow_run.id), listeners, repeat)
-        if finished.result.outcome != "silo lost":
+        finished = run_rounds(silos, settings, log.flow_run_id, listeners, repeat, orchestration)
+        if finished.result.outcome not in BROKEN_OFF:
             silos.finish()
             remove_checkpoint(finished.folder)
     return finished
+
+
+CANCELLED = "The run was cancelled: steps that are missing here were not done."
 
 
 def run_rounds(
@@ -126,7 +165,8 @@ def run_rounds(
     settings: LearnSettings,
     flow_run_id: str,
     listeners: tuple[Listener, ...],
-    repeat: RepeatSettings | None = None,
+    repeat: RepeatSettings | None,
+    orchestration: Orchestration,
 ) -> CompletedRun:
     """Run the rounds over `silos`, from the start or from the last checkpoint, and write the results."""
     folder = Path(str(settings.out))
@@ -148,6 +188,9 @@ def run_rounds(
     with run_lock(folder), mlflow_run(job, silos.session.schema, tags, folder, interrupted, opened) as tracker:
         checkpointer = checkpoint_listener(folder, resumed.seconds if resumed else 0.0)
         result = run(job, silos.session, (checkpointer, mlflow_listener(tracker), *listeners), resumed)
+        if orchestration.cancellation.is_requested():
+            metrics = result.metrics | {"outcome": "cancelled"}
+            result = replace(result, outcome="cancelled", metrics=metrics, notes=(*result.notes, CANCELLED))
         result = comparison.add_changes(result) if comparison else result
         files = write_outputs(result, folder)
         tracker.finish(result)

@@ -1,28 +1,31 @@
 """Start a run with either engine, after all checks that are possible beforehand."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, PrefectUnavailable
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import declarations
-from fedbnsl.data.folder.folder import read_folder, silo_files
+from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
 from fedbnsl.tasks.prefect_internals import restore_events
 from fedbnsl.tracking.outputs import FILES, write_outputs
 from fedbnsl.tracking.result import CompletedRun
-from fedbnsl.tracking.staging import check_writable, first_line, remove_leftovers
+from fedbnsl.tracking.staging import check_writable, notice, remove_leftovers
 
 from .engines.inline import job_inline, run_inline
 from .engines.resuming import run_lock
-from .engines.run_context import RunContext
+from .engines.run_context import Outcome, RunContext
 from .job.check import check, check_options
 from .job.reading import reading_of, selected_silos
 from .job.run import Listener
 from .options.learn import LearnSettings
+from .servers.environment import prepare_environment
 
 if TYPE_CHECKING:
+    from .options.prepare import Recipe
     from .servers.processes import Ready
 
 
@@ -90,8 +93,9 @@ def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Liste
 def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "Ready | None" = None) -> CompletedRun:
     """Learn through Prefect and Dask, with the user's Prefect server or a server for this run alone.
 
-    `server` waits for a server that was already started. If Prefect fails after the run has finished, the run is
-    returned nevertheless. Raises `BadInput` if Prefect cannot start the run, and the errors of the run.
+    `server` waits for a server that was already started. Prefect never stops a run: if it cannot start the run, a
+    notice says so, and the run takes place without it; if it fails later, the run is returned nevertheless. Raises the
+    errors of the run.
     """
     from .servers.processes import temporary_server
 
@@ -99,14 +103,52 @@ def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "R
         from .engines.dask import prestarted_workers
 
         with prestarted_workers(settings) as workers:
-            from prefect.settings import temporary_settings
+            from .learn import learn_flow, learn_without_prefect
 
-            url = ready()
+            context = RunContext(listeners, workers)
             try:
-                with temporary_settings(client_settings(url)):
-                    return _flow_run(settings, url, RunContext(listeners, workers))
-            finally:
-                restore_events()
+                return _on_server(ready(), context.outcome, lambda: learn_flow(context)(settings))
+            except PrefectUnavailable as reason:
+                notice(f"{reason}; the run takes place without Prefect")
+                return learn_without_prefect(settings, context)
+
+
+def make_and_write(recipe: "Recipe", out: Path) -> FederatedData:
+    """Make the data set of `recipe` and write it to the folder `out`.
+
+    The Prefect server of the user or of `fedbnsl ui`, if there is one, shows this as a flow run. If it cannot start the
+    run, a notice says so, and the data set is made without it. Raises the errors of the recipe and of writing.
+    """
+    from .servers.processes import check_reachable, standing_server
+
+    with standing_server() as url:
+        if url:
+            try:
+                check_reachable(url)
+                prepare_environment(quiet=True)
+                from .prepare import prepare_flow
+
+                outcome = Outcome[FederatedData]()
+                return _on_server(url, outcome, lambda: prepare_flow(outcome)(recipe, str(out)))
+            except PrefectUnavailable as reason:
+                notice(f"{reason}; the data set is made without Prefect")
+        data = recipe.build()
+        write_folder(out, data, recipe.file_form)
+        return data
+
+
+Done = TypeVar("Done")
+
+
+def _on_server(url: str, outcome: Outcome[Done], run: Callable[[], object]) -> Done:
+    """The outcome of `run`, which runs a flow on the Prefect server at `url`; raises as `Outcome.of_flow` does."""
+    from prefect.settings import temporary_settings
+
+    try:
+        with temporary_settings(client_settings(url)):
+            return outcome.of_flow(run, url)
+    finally:
+        restore_events()
 
 
 def client_settings(url: str) -> dict[Any, Any]:
@@ -122,19 +164,3 @@ def client_settings(url: str) -> dict[Any, Any]:
     if users_server():
         return api_settings(url)
     return api_settings(url) | {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
-
-
-def _flow_run(settings: LearnSettings, url: str, context: RunContext) -> CompletedRun:
-    """Run the flow; raises the error of its body, and `BadInput` if Prefect at `url` failed before the body started."""
-    from .learn import learn_flow
-
-    outcome = context.outcome
-    try:
-        learn_flow(context)(settings)
-    except Exception as error:
-        if outcome.error is not None:
-            raise outcome.error from None
-        if outcome.finished is None:
-            raise BadInput(f"Prefect at {url} could not start the run: {first_line(error)}") from error
-    assert outcome.finished is not None
-    return outcome.finished

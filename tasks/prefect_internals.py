@@ -9,21 +9,21 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from prefect.client.schemas.objects import State, TaskRun
+from typing import Any
 
 TESTED_VERSIONS = (">=3.8.8", "<3.9")
 """versions of Prefect, as in pyproject.toml"""
 PUBLIC_MODULES = (
     "prefect",
     "prefect.artifacts",
+    "prefect.cache_policies",
     "prefect.client.orchestration",
     "prefect.client.schemas",
+    "prefect.futures",
     "prefect.runtime",
     "prefect.settings",
     "prefect.states",
+    "prefect.task_runners",
     "prefect.types.entrypoint",
 )
 """modules of Prefect, including their submodules, that any module of this package may import"""
@@ -32,6 +32,8 @@ SERVER_APP = "prefect.server.api.server:create_app"
 """the factory of the server's ASGI application, in uvicorn's notation"""
 EPHEMERAL_SERVER = {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 """environment variables that keep the server of a single run from starting services that the run does not use"""
+TASK_LOGGER = "prefect.task_runs"
+"""the name of the logger of task runs"""
 COUNT_OLD_RUNS = """SELECT COUNT(*) FROM flow_run WHERE parent_task_run_id IS NULL AND end_time < ?
     AND state_type IN ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED')"""
 COUNT_OLD_EVENTS = "SELECT COUNT(*) FROM events WHERE occurred < ?"
@@ -42,13 +44,6 @@ DELIVERY_SECONDS = 30.0
 """timeout for the delivery of pending events and logs"""
 ABANDON_SECONDS = 5.0
 """timeout for a service to stop after its deliveries are cancelled"""
-
-
-def report_task_run(run: "TaskRun", before: "State[None] | None", state: "State[None]") -> None:
-    """Send one event: `run` changed from the state `before` (None if it had no state) to `state`."""
-    from prefect.utilities.engine import emit_task_run_state_change_event
-
-    emit_task_run_state_change_event(run, before, state)
 
 
 def serve_until_stopped(deployment: Any) -> None:

@@ -1,26 +1,31 @@
-"""The tasks of a round in Prefect, and the threads in which silos are called concurrently.
+"""The steps of a run as tasks, and the threads in which silos are called concurrently.
 
-Prefect shows four tasks: `local_solve` (one per silo, or one for more than `MAX_SILO_TASKS` silos), `aggregate`,
-`dual_update` and `check_convergence`. It also shows which tasks use the results of which other tasks.
+A round has four tasks: `local_solve` (one per silo, or one for more than `MAX_SILO_TASKS` silos), `aggregate`,
+`dual_update` and `check_convergence`. `Orchestration` starts them through `Tasks`, which Prefect implements
+(`tasks/prefect_tasks.py`), so that retries, tags and limits of concurrency are Prefect's own. Each task waits for the
+tasks whose results it uses.
+
+The results of a step stay in this process: a task returns nothing, and a step that Prefect could not start runs
+without Prefect. So a Prefect server that fails does not stop a run.
 """
 
-import time
-from collections.abc import Callable, Mapping
+import _thread
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from threading import Lock
-from typing import Any, TypeVar
-from uuid import UUID
+from typing import Any, Literal, Protocol, TypeVar
 
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Replies, SiloLost
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, SiloLost
+from fedbnsl.algorithms.errors import BadInput, RunCancelled
 from fedbnsl.algorithms.secure.masks import Aborted
 from fedbnsl.tracking.staging import first_line, notice
 
 Work = Callable[[], Any]
-"""the work for one silo"""
+"""the work of a step for one silo, or of the coordinator"""
 
 Wait = Callable[[], Any]
 """function that waits for the end of the work, then returns its result or raises its exception"""
@@ -44,161 +49,252 @@ def in_threads(works: Mapping[str, Work]) -> Mapping[str, Wait]:
     return {silo: _THREADS.submit(work).result for silo, work in works.items()}
 
 
-T = TypeVar("T")
-Ids = tuple[UUID, ...]
-Record = Callable[[str, str, Ids], AbstractContextManager[UUID | None]]
-"""a function of a task, the name of a task run, and the ids of the task runs whose results it uses. It returns a
-context manager that records its block as this task run, and yields the id of the task run (None if nothing is
-recorded)"""
-
 MAX_SILO_TASKS = 32
-"""maximum number of silos with separate `local_solve` tasks; the report of each task takes 7 ms of CPU"""
+"""maximum number of silos with separate `local_solve` tasks"""
+MAX_TASKS = 500
+"""number of task runs after which each round is a single task, because a task run takes 20 ms of CPU"""
 
-RETRIES = 2
-"""number of retries of a solve"""
-RETRY_PAUSE_SECONDS = 1.0
-"""pause between two attempts"""
-
-
-def no_recording(task: str, name: str, sources: Ids = ()) -> AbstractContextManager[UUID | None]:
-    """Record nothing; the context manager yields None."""
-    return nullcontext()
+TaskName = Literal[
+    "local_solve", "aggregate", "dual_update", "check_convergence", "evaluate", "make_data", "write_data"
+]
 
 
-def with_retries(work: Callable[[], T]) -> T:
-    """The result of `work`, with retries, except after bad input, a lost silo or an aborted secure sum.
+class TaskRun(Protocol):
+    """A task run that has been started."""
 
-    Retries are safe: a silo that has finished the round returns the same reply, without new noise or a second charge.
+    def wait(self) -> str:
+        """Wait until the task run has ended; returns why it did not start, or an empty text if it did."""
+        ...
+
+
+class Tasks(Protocol):
+    """Starts work as task runs.
+
+    A task calls its work again after an error that `may_pass`. The task run starts after the task runs `after`, failed
+    ones included.
     """
-    for _ in range(RETRIES):
-        try:
-            return work()
-        except (BadInput, SiloLost, Aborted):
-            raise
-        except Exception:
-            time.sleep(RETRY_PAUSE_SECONDS)
-    return work()
+
+    def submit(self, task: TaskName, name: str, work: Callable[[], None], after: Sequence[Any]) -> TaskRun:
+        """Start `work` in a thread, as a run of `task` with this `name`."""
+        ...
+
+    def perform(self, task: TaskName, name: str, work: Callable[[], None], after: Sequence[Any]) -> TaskRun:
+        """Do `work` in this thread, as a run of `task` with this `name`."""
+        ...
 
 
-@dataclass
-class _SharedTask:
-    """The task run that many silos share. The task run ends with the last solve, and fails if a solve fails."""
+def may_pass(error: BaseException) -> bool:
+    """Whether a solve that failed with `error` may succeed if it is repeated.
 
-    recording: AbstractContextManager[UUID | None]
-    remaining: int
-    error: BaseException | None = None
-    lock: Lock = field(default_factory=Lock)
+    Bad input, a lost silo and an aborted secure sum do not pass. Repetitions are safe: a silo that has finished the
+    round returns the same reply, without new noise or a second charge.
+    """
+    return isinstance(error, Exception) and not isinstance(error, BadInput | SiloLost | Aborted)
 
-    def end(self, error: BaseException | None) -> None:
-        """End one solve, with its `error` if it failed."""
-        with self.lock:
-            self.remaining -= 1
-            self.error = self.error or error
-            if self.remaining:
-                return
-        failed = self.error
-        self.recording.__exit__(type(failed) if failed else None, failed, failed.__traceback__ if failed else None)
+
+T = TypeVar("T")
+
+
+class _Step:
+    """The work of one task by silo, or of the coordinator under an empty name, and what came of it.
+
+    A repeated call does only the work that failed.
+    """
+
+    def __init__(self, works: Mapping[str, Work]) -> None:
+        self._works = works
+        self._results: dict[str, Any] = {}
+        self._errors: dict[str, BaseException] = {}
+
+    def __call__(self) -> None:
+        """Do the work, for several silos concurrently; raises an error that may pass or, without one, the first."""
+        todo = {silo: work for silo, work in self._works.items() if silo not in self._results}
+        self._errors = {}
+        for silo, wait in (in_threads if len(todo) > 1 else run_on_wait)(todo).items():
+            try:
+                self._results[silo] = wait()
+            except BaseException as error:
+                self._errors[silo] = error
+                if not isinstance(error, Exception):
+                    raise
+        if self._errors:
+            raise next(filter(may_pass, self._errors.values()), next(iter(self._errors.values())))
+
+    def result(self, silo: str, task_run: TaskRun, on_failure: Callable[[str], None]) -> Any:
+        """The result of the work for `silo` once `task_run` has ended, or its exception.
+
+        If the task run did not start, calls `on_failure` with the reason, and does the work now.
+        """
+        failure = task_run.wait()
+        if silo not in self._results and silo not in self._errors:
+            on_failure(failure)
+            return self._works[silo]()
+        if silo in self._results:
+            return self._results[silo]
+        raise self._errors[silo]
+
+
+class Cancellation:
+    """A request to end a run early, with what has been learned.
+
+    Silos are asked for no further solve, and a step of the coordinator in progress ends: both raise `RunCancelled`.
+    """
+
+    def __init__(self) -> None:
+        """No request yet."""
+        self._requested = threading.Event()
+        self._in_step = False
+
+    def is_requested(self) -> bool:
+        """Whether the run is to end."""
+        return self._requested.is_set()
+
+    def request(self) -> None:
+        """Ask the run to end; any thread may call this."""
+        self._requested.set()
+        _thread.interrupt_main(SIGNAL)
 
     def perform(self, work: Callable[[], T]) -> T:
-        """The result of the solve of one silo."""
+        """The result of `work`, a pure function, which a request ends at once in the main thread."""
+        if self.is_requested():
+            raise RunCancelled
+        self._in_step = threading.current_thread() is threading.main_thread()
         try:
-            result = work()
-        except BaseException as error:
-            self.end(error)
-            raise
-        self.end(None)
-        return result
+            return work()
+        finally:
+            self._in_step = False
+
+    @contextmanager
+    def listening(self, *signals: int) -> Iterator[None]:
+        """Let a request end a step within the block; `signals` to this process are requests.
+
+        Only the main thread receives signals; in other threads, a request ends the run after the current step.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def handle(number: int, frame: object) -> None:
+            self._requested.set()
+            if self._in_step:
+                self._in_step = False
+                raise RunCancelled
+
+        before = {number: signal.signal(number, handle) for number in (SIGNAL, *signals)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+SIGNAL = getattr(signal, "SIGUSR1", signal.SIGTERM)
+"""the signal by which another thread ends a step in progress; without a handler, `interrupt_main` does nothing"""
 
 
 class Orchestration:
-    """The steps of one run, reported to Prefect while its server responds.
+    """The steps of one run, as tasks while there are `tasks`.
 
-    Prefect only observes a run. If its server becomes unreachable, one notice is printed and the run continues
-    without it.
+    Prefect starts the steps and shows them, but cannot stop a run by its failure. If its server becomes unreachable,
+    one notice is printed and the run continues without it.
     """
 
-    def __init__(self, record: Record = no_recording, give_up: Callable[[], None] = lambda: None) -> None:
-        """Record steps with `record`; call `give_up` once when Prefect no longer responds."""
+    def __init__(
+        self,
+        tasks: Tasks | None = None,
+        give_up: Callable[[], None] = lambda: None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """Start steps through `tasks`; call `give_up` once when Prefect no longer responds; log lines with `say`."""
+        self.cancellation = Cancellation()
         self.connected = True
-        self._record = record
+        self.say = say
+        self._tasks = tasks
         self._give_up = give_up
-        self._lock = Lock()
-        self._last: Ids = ()
-        """the task run of the coordinator's last step"""
-        self._solves: list[UUID] = []
-        """the task runs of the solves since the coordinator's last step"""
+        self._lock = threading.Lock()
+        self._count = 0
+        """the number of task runs so far"""
+        self._is_long = False
+        """whether each round is a single task from now on"""
+        self._last: Sequence[TaskRun] = ()
+        """the task run of the coordinator's last step, or the task runs of the solves since then"""
 
-    def lost(self, error: BaseException) -> None:
-        """Continue without Prefect from now on; the first call prints a notice with `error` and calls `give_up`."""
+    def lost(self, why: str) -> None:
+        """Continue without Prefect from now on; the first call prints a notice with `why` and calls `give_up`."""
         with self._lock:
             first, self.connected = self.connected, False
         if first:
-            notice(f"Prefect no longer responds ({first_line(error)}); the run continues without it")
+            notice(f"Prefect no longer responds ({why}); the run continues without it")
             self._give_up()
 
-    def report(self, send: Callable[[], None]) -> None:
+    def report(self, send: Callable[[], object]) -> None:
         """If Prefect is connected, call `send`, which reports to Prefect; after an error, continue without Prefect."""
         if self.connected:
             try:
                 send()
             except Exception as error:
-                self.lost(error)
+                self.lost(first_line(error))
 
     def solves(self, label: str) -> Start:
         """A function that starts the solves of the round `label`, such as "round 4", each in a thread.
 
-        Up to `MAX_SILO_TASKS` silos have separate `local_solve` tasks; more silos share a single task.
+        Up to `MAX_SILO_TASKS` silos have separate `local_solve` tasks; more silos share a single task, and so do all
+        silos once the run has had `MAX_TASKS` task runs.
         """
 
-        def start(solves: Mapping[str, Work]) -> Mapping[str, Wait]:
-            sources, attempts = self._last, {silo: partial(with_retries, work) for silo, work in solves.items()}
-            if len(solves) <= MAX_SILO_TASKS:
-                return in_threads({silo: partial(solve, silo, work, sources) for silo, work in attempts.items()})
-            recording = self._recording("local_solve", f"{len(solves)} silos {label}", sources)
-            self._solved(recording.__enter__())
-            shared = _SharedTask(recording, len(solves))
-            return in_threads({silo: partial(shared.perform, work) for silo, work in attempts.items()})
-
-        def solve(silo: str, work: Work, sources: Ids) -> Any:
-            with self._recording("local_solve", f"{silo} {label}", sources) as task_run:
-                self._solved(task_run)
-                return work()
+        def start(works: Mapping[str, Work]) -> Mapping[str, Wait]:
+            if self._tasks is None:
+                return in_threads(works)
+            if self._count >= MAX_TASKS and not self._is_long:
+                self._is_long = True
+                self.say(f"from {label} on, each round is one task: the run has had {self._count} task runs")
+            shared = len(works) > MAX_SILO_TASKS or self._is_long
+            groups = [works] if shared else [{silo: work} for silo, work in works.items()]
+            waits: dict[str, Wait] = {}
+            started = []
+            for group in groups:
+                step, who = _Step(group), next(iter(group)) if len(group) == 1 else f"{len(group)} silos"
+                run = self._tasks.submit("local_solve", f"local_solve {who} {label}", step, self._last)
+                started.append(run)
+                waits |= {silo: partial(step.result, silo, run, self.lost) for silo in group}
+            self._count += len(groups)
+            self._last = started
+            return waits
 
         return start
 
-    def _solved(self, task_run: UUID | None) -> None:
-        with self._lock:
-            self._solves += [] if task_run is None else [task_run]
-
-    def perform(self, task: str, label: str, work: Callable[[], T]) -> T:
-        """Record `work`, a step of the coordinator, as "`task` `label`"; returns its result or raises its exception.
+    def perform(self, task: TaskName, label: str, work: Callable[[], T]) -> T:
+        """Do `work`, a step of the coordinator, as "`task` `label`"; returns its result or raises its exception.
 
         The step uses the results of the solves since the last step or, if there are none, the result of the last step.
         """
-        with self._lock:
-            sources, self._solves = tuple(self._solves) or self._last, []
-        with self._recording(task, label, sources) as task_run:
-            self._last = () if task_run is None else (task_run,)
+        if self._tasks is None or self._is_long:
             return work()
-
-    def _recording(self, task: str, label: str, sources: Ids) -> AbstractContextManager[UUID | None]:
-        return (self._record if self.connected else no_recording)(task, f"{task} {label}".rstrip(), sources)
+        step = _Step({"": work})
+        run = self._tasks.perform(task, f"{task} {label}".rstrip(), step, self._last)
+        self._count += 1
+        self._last = (run,)
+        result: T = step.result("", run, self.lost)
+        return result
 
     def wrap(
         self, algorithm: FederatedAlgorithm[Any, Any, Any, Any], label: Callable[[], str]
     ) -> FederatedAlgorithm[Any, Any, Any, Any]:
-        """`algorithm` with the coordinator's steps recorded as tasks; `label` names the current round.
+        """`algorithm` with the coordinator's steps as tasks; `label` names the current round.
 
-        `protocol.rounds` runs the wrapped algorithm like any other, so there is no separate loop for Prefect.
+        `protocol.rounds` runs the wrapped algorithm like any other, so there is no separate loop for Prefect. The steps
+        end if the run is cancelled.
         """
 
-        def aggregate(server: Any, replies: Replies[Any]) -> Any:
-            return self.perform("aggregate", label(), lambda: algorithm.aggregate(server, replies))
+        def step(task: TaskName, function: Callable[..., T]) -> Callable[..., T]:
+            def perform(*arguments: Any) -> T:
+                return self.perform(task, label(), partial(self.cancellation.perform, partial(function, *arguments)))
 
-        def dual_update(server: Any) -> Any:
-            return self.perform("dual_update", label(), lambda: algorithm.dual_update(server))
+            return perform
 
-        def check_convergence(server: Any) -> bool:
-            return self.perform("check_convergence", label(), lambda: algorithm.converged(server))
-
-        return replace(algorithm, aggregate=aggregate, dual_update=dual_update, converged=check_convergence)
+        return replace(
+            algorithm,
+            aggregate=step("aggregate", algorithm.aggregate),
+            dual_update=step("dual_update", algorithm.dual_update),
+            converged=step("check_convergence", algorithm.converged),
+        )

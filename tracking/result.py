@@ -53,6 +53,8 @@ class PrivacySpent:
     """releases at the silo that spent most: kind, number, and total ρ"""
     tight: float | None = None
     """upper bound on the ε of the whole run by tight accounting; None if only zCDP applies"""
+    by_round: tuple[tuple[int, float], ...] = ()
+    """(round, ε of this run up to this round) for each round with a charge, at the silo that spent most"""
 
     @property
     def spent(self) -> float:

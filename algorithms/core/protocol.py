@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import wire
-from ..errors import BadInput
+from ..errors import BadInput, RunCancelled
 from ..graphs.structure import Structure, empty_structure
 from .promise import Charge, Private
 from .release import Disclosed, Releases
@@ -256,7 +256,12 @@ class TimedState:
 
 ENDED_EARLY = ("out of time", "out of bytes")
 """outcomes of rounds that stopped at a limit set by the user, with the best result so far"""
-Outcome = Literal["converged", "out of rounds", "out of time", "out of bytes", "silo lost"]
+Outcome = Literal["converged", "out of rounds", "out of time", "out of bytes", "silo lost", "cancelled"]
+BROKEN_OFF: dict[Outcome, str] = {
+    "silo lost": "a silo was lost before the run ended",
+    "cancelled": "the run was cancelled",
+}
+"""outcomes of rounds after which silos are asked nothing more, and why; such a run can be resumed"""
 
 
 @dataclass(frozen=True)
@@ -290,8 +295,18 @@ class Round(Generic[Server]):
     reason: str = ""
     """why the run cannot continue without the lost silos"""
 
+    @property
+    def broken_off(self) -> str:
+        """Why silos can be asked nothing more, as part of a sentence; empty if they can."""
+        return BROKEN_OFF.get(self.outcome, "") if self.outcome else ""
+
     def require_silos(self, when: str) -> None:
-        """Raise `BadInput` if too few silos replied to finish; `when` ends the sentence "a, b did not respond ..."."""
+        """Raise `BadInput` if too few silos replied to finish; `when` ends the sentence "a, b did not respond ...".
+
+        Raises `RunCancelled` if the run was cancelled.
+        """
+        if self.outcome == "cancelled":
+            raise RunCancelled
         if self.outcome == "silo lost":
             raise BadInput(f"{', '.join(self.lost)} did not respond {when}: {self.reason}")
 
@@ -306,7 +321,8 @@ def rounds(
 
     The run ends when the algorithm converges, after `max_rounds`, or at one of the `limits` with the best result so
     far. `resume` is (number of the last finished round, its server state) from a checkpoint. If `federation` raises
-    `SiloLost`, no error is raised: the last `Round` reports the loss, with the state of the last finished round.
+    `SiloLost`, no error is raised: the last `Round` reports the loss, with the state of the last finished round. The
+    same applies to `RunCancelled`, with the best result so far.
     """
     number, server = resume or (0, algorithm.open_server(federation.schema))
     if isinstance(server, TimedState) and limits != NO_LIMITS:
@@ -319,13 +335,18 @@ def rounds(
             replies, traffic = federation.exchange(
                 algorithm, number, algorithm.broadcast(server), algorithm.sparse(server)
             )
+            after = algorithm.dual_update(algorithm.aggregate(server, replies))
+            converged = algorithm.converged(after)
         except SiloLost as loss:
             yield Round(number - 1, server, Traffic(), "silo lost", loss.silos, loss.reason)
             return
+        except RunCancelled:
+            yield Round(number - 1, algorithm.interrupted(server), Traffic(), "cancelled")
+            return
         lost = tuple(silo for silo in federation.schema.silos if silo not in replies.silos)
-        server = algorithm.dual_update(algorithm.aggregate(server, replies))
+        server = after
         sent += traffic.total
-        if algorithm.converged(server):
+        if converged:
             outcome = "out of time" if isinstance(server, TimedState) and server.cut else "converged"
         elif number >= algorithm.max_rounds:
             outcome = "out of rounds"

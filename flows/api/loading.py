@@ -147,7 +147,8 @@ def _privacy(config: dict[str, Any] | None) -> PrivacySpent | None:
     for name in ("run", "ever"):
         values[name] = {silo: _or_infinity(spent) for silo, spent in config[name].items()}
     releases = tuple((what, times, _or_infinity(rho)) for what, times, rho in config["releases"])
-    return PrivacySpent(**values | {"releases": releases})
+    by_round = tuple((number, _or_infinity(spent)) for number, spent in config.get("by_round", ()))
+    return PrivacySpent(**values | {"releases": releases, "by_round": by_round})
 
 
 def _or_infinity(spent: float | None) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
+from fedbnsl.algorithms.errors import BadInput, RunCancelled, SilosUnavailable
 
 from ..options.learn import LearnOptions, LearnSettings
 from ..servers.environment import prepare_environment, prestart
@@ -42,7 +42,7 @@ def run_learn(
     results. These parameters do not affect the results and their files, so they are not fields of the options.
 
     Raises `BadInput` for an unknown engine and for `resume` with the engine inline, and `SilosUnavailable` if the run
-    stopped because silos did not respond.
+    stopped because silos did not respond, and `RunCancelled` if somebody cancelled it in Prefect.
     """
     from ..engines.resuming import resume_settings
     from ..terminal.summary import as_document, show_result
@@ -60,11 +60,12 @@ def run_learn(
         print(as_document(finished), end="")
     elif not quiet:
         show_result(finished)
+    resuming = f"to continue: fedbnsl learn --resume {finished.folder}"
     if finished.result.outcome == "silo lost":
         lost = ", ".join(finished.result.lost)
-        raise SilosUnavailable(
-            f"{lost} did not respond and the run stopped; to continue: fedbnsl learn --resume {finished.folder}"
-        )
+        raise SilosUnavailable(f"{lost} did not respond and the run stopped; {resuming}")
+    if finished.result.outcome == "cancelled":
+        raise RunCancelled(f"the run was cancelled; {resuming}")
 
 
 def learn_and_show(

@@ -18,12 +18,15 @@ def write(
     recipe: Recipe,
     out: Annotated[Path, typer.Argument(help="Folder to write; it must be new or empty.")],
 ) -> None:
-    """Make the data set that `recipe` describes, write it to the folder `out`, and print a summary."""
-    from fedbnsl.algorithms.graphs.edges import edge_count
-    from fedbnsl.data.folder.folder import write_folder
+    """Make the data set that `recipe` describes, write it to the folder `out`, and print a summary.
 
-    data = recipe.build()
-    write_folder(out, data, recipe.file_form)
+    If the user has a Prefect server or runs `fedbnsl ui`, the server shows this as a run of the flow `prepare`.
+    """
+    from fedbnsl.algorithms.graphs.edges import edge_count
+
+    from ..start import make_and_write
+
+    data = make_and_write(recipe, out)
     rows = sum(data.schema.rows.values())
     true = "no truth" if data.truth is None else f"{edge_count(data.truth)} true edges"
     if data.truth is not None and data.truth.lagged is not None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -30,7 +31,8 @@ from prefect.client.orchestration import get_client
 from prefect.runtime import deployment
 from prefect.states import Completed, Failed
 
-from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, SilosUnavailable, foreign_text
+from fedbnsl.algorithms.core.protocol import BROKEN_OFF
+from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, RunCancelled, SilosUnavailable, foreign_text
 from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tracking.comparison import Comparison, changes_by_fate
 from fedbnsl.tracking.metrics import known_in
@@ -122,10 +124,12 @@ class FlowRunLog:
         self, orchestration: Orchestration, flow_run_id: str, send: Callable[[list[Line]], None] | None = None
     ) -> None:
         """Start without lines; `send` delivers lines, by default to the Prefect server."""
-        self._orchestration, self._flow_run_id = orchestration, flow_run_id
+        self._orchestration, self.flow_run_id = orchestration, flow_run_id
         self._send = send or _deliver
         self._pending: list[Line] = []
         self._next = 0.0
+        self._lock = Lock()
+        orchestration.say = self.log
 
     def __call__(self, progress: Progress) -> None:
         """Log the finished round."""
@@ -133,18 +137,27 @@ class FlowRunLog:
 
     def log(self, line: str, level: int = logging.INFO, *, now: bool = False) -> None:
         """Log `line`. All pending lines are sent if `now`, or if the last request was `SEND_SECONDS` ago."""
+        self._add(line, level)
+        if now or time.monotonic() >= self._next:
+            with self._lock:
+                lines, self._pending = self._pending, []
+            self._orchestration.report(lambda: self._send(lines))
+            self._next = time.monotonic() + SEND_SECONDS
+
+    def task_line(self, line: str, level: int, task_run: UUID) -> None:
+        """Log `line` of the run of a task; it is sent with the next line of the flow run. Any thread may call this."""
+        self._add(line, level, {"task_run_id": str(task_run)})
+
+    def _add(self, line: str, level: int, more: Line | None = None) -> None:
         entry = {
             "name": "fedbnsl",
             "level": level,
             "message": line[:MAX_LINE_CHARACTERS],
             "timestamp": datetime.now(UTC).isoformat(),
-            "flow_run_id": self._flow_run_id,
+            "flow_run_id": self.flow_run_id,
         }
-        self._pending.append(entry)
-        if now or time.monotonic() >= self._next:
-            lines, self._pending = self._pending, []
-            self._orchestration.report(lambda: self._send(lines))
-            self._next = time.monotonic() + SEND_SECONDS
+        with self._lock:
+            self._pending.append(entry | (more or {}))
 
     def fail(self, error: BaseException) -> None:
         """Log the reason why the run failed."""
@@ -199,10 +212,11 @@ Message = Mapping[str, Any]
 def notify_finished(
     settings: LearnSettings, repeat: RepeatSettings, finished: CompletedRun, hooks: HookOptions
 ) -> None:
-    """Notify of a finished run: `failure` if silos were lost; otherwise `learned`, and `drift` if there is drift."""
+    """Notify of a finished run: `failure` if it was broken off; otherwise `learned`, and `drift` if there is drift."""
     result = finished.result
-    if result.outcome == "silo lost":
-        notify(hooks, "failure", _message(settings, repeat) | {"reason": "silos were lost"})
+    if result.outcome in BROKEN_OFF:
+        reason = "silos were lost" if result.outcome == "silo lost" else "the run was cancelled"
+        notify(hooks, "failure", _message(settings, repeat) | {"reason": reason})
         return
     message = _message(settings, repeat) | {"algorithm": result.algorithm}
     if result.changes is not None:
@@ -290,6 +304,9 @@ def run_recurring(
         notice(f"skipped: {same}")
         notify_unchanged(settings, named, hooks)
         return Completed(name=SKIPPED, message=str(same))
+    except RunCancelled:
+        notify(hooks, "failure", _message(settings, named) | {"reason": "the run was cancelled"})
+        raise
     except Exception as error:
         notify_failed(settings, named, error, hooks)
         if not isinstance(error, BadInput):

@@ -144,7 +144,14 @@ def connect_silos(
         def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
             # Do not wait again for silos that an earlier federation of this run has given up.
             gone = dict(federations[-1].roster.lost) if federations else dict(resumed.gone if resumed else {})
-            roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone, settings.quorum or 1)
+            roster = Roster(
+                transport,
+                schema.silos,
+                Patience(settings.silo_patience),
+                gone,
+                settings.quorum or 1,
+                is_cancelled=orchestration.cancellation.is_requested,
+            )
             terms = replace(_terms(job, spec, run_id, schema, declared), changed_rows=changed_rows)
             federation = SiloFederation(roster, terms, job.settings.secure, orchestration.solves)
             federations.append(federation)

@@ -37,12 +37,14 @@ def mlflow_run_name(job: Job) -> str:
     return f"{job.spec.name} s{job.settings.seed} {clock[:2]}:{clock[2:4]}:{clock[4:]} {day} {job.dataset}"
 
 
-def mlflow_params(job: Job) -> dict[str, Any]:
+def mlflow_params(job: Job, schema: Schema) -> dict[str, Any]:
     """The parameters of the run in MLflow: those that all runs have, and the settings of the algorithm.
 
-    `PROMISES` that are zero or None are left out, because ε = 0 would look like perfect privacy.
+    `PROMISES` that are zero or None are left out, because ε = 0 would look like perfect privacy. The δ of a private run
+    is that of its promise, which depends on the rows if the setting has the default.
     """
-    settings = asdict(job.spec.settings)
+    settings, private = asdict(job.spec.settings), registry.build(job.spec).private
+    settings |= {"delta": private.promise(schema).delta} if private else {}
     own = {name: value for name, value in settings.items() if name not in PROMISES or (value or 0) > 0}
     common = {
         "algorithm": job.spec.name,
@@ -79,7 +81,7 @@ def mlflow_run(
     started, resumed = interrupted or (None, None)
     opening = RunStart(
         mlflow_run_name(job),
-        mlflow_params(job),
+        mlflow_params(job, schema),
         labels | tags,
         TrackedData(job.dataset, job.description.about, schema),
         started.tracking_uri if started else tracking_uri(),

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote
 
+from fedbnsl.algorithms.core.protocol import BROKEN_OFF
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.bif import parse_bif
 from fedbnsl.algorithms.parameters.networks import Network, network_from_json
@@ -155,9 +156,9 @@ class RunComparison:
     def save(self, result: RunResult) -> None:
         """Record the run as the last run, without the silos that it lost; prints a notice if that is not possible.
 
-        A run that ended because too few silos were left is not recorded.
+        A run that was broken off is not recorded.
         """
-        if result.outcome == "silo lost":
+        if result.outcome in BROKEN_OFF:
             return
         seals = {silo: seal for silo, seal in self.now.seals.items() if silo not in result.lost}
         try:

@@ -70,11 +70,11 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
     """The run of `auto`, continued with the best model that its findings suggest, or unchanged.
 
     For mixed data, `auto` checks the edges into labels. Otherwise it continues only a run of `secure-linear` with
-    default settings. The run stays unchanged if there was no diagnosis, if it ended at a limit of time or bytes, or if
+    default settings. The run stays unchanged if there was no diagnosis, if it ended early, or if
     the policy of an owner refuses the exchange of a further model.
     """
     linear = Continued(job, algorithm, last, diagnosed)
-    if session.schema.has_targets or last.outcome in ENDED_EARLY:
+    if session.schema.has_targets or last.outcome in ENDED_EARLY or last.broken_off:
         return linear
     if session.schema.kind == "mixed":
         return unless_refused(lambda: _with_label_edges(linear, session), lambda refusal: linear)
@@ -171,7 +171,7 @@ def _with_label_edges(run: Continued, session: Session) -> Continued:
     returned as `fitted` if no edge was dropped after them. If there are no edges to check, there is no exchange.
     """
     job, algorithm, last, schema = run.job, run.algorithm, run.last, session.schema
-    if job.spec.name != "secure-boss" or last.outcome == "silo lost":
+    if job.spec.name != "secure-boss" or last.broken_off:
         return run
     structure = algorithm.structure(last.server)
     coding, pairs, lost, sent = coding_of(schema), list[tuple[int, int]](), list[str](), 0

@@ -101,7 +101,7 @@ def _reason(job: Job, schema: Schema, algorithm: Algorithm, last: Round[Any]) ->
     reasons = {
         "not tested, because the noise for ε affects the tests by an unknown amount": algorithm.private is not None,
         "not requested (--no-diagnose)": not job.settings.diagnose,
-        "not tested, because a silo was lost before the run ended": last.outcome == "silo lost",
+        f"not tested, because {last.broken_off}": bool(last.broken_off),
         "not tested, because experiments change mechanisms, which the tests would count as misfit": schema.has_targets,
         "not tested, because event sequences have no rows whose independences could be tested": schema.kind == "events",
         "not tested, because series with labels have no test": schema.kind in SERIES and bool(schema.levels),
@@ -195,8 +195,7 @@ def held_out(job: Job, session: Session, last: Round[Any]) -> HeldOutScores:
     """
     if not job.settings.held_out:
         return HeldOutScores()
-    reason = "a silo was lost before the run ended" if last.outcome == "silo lost" else ""
-    reason = reason or _held_out_reason(job, session.schema)
+    reason = last.broken_off or _held_out_reason(job, session.schema)
     return (
         HeldOutScores(why=reason)
         if reason

@@ -81,8 +81,8 @@ def _parameters(
     chosen = dag_extension(structure)
     if chosen.dag is None:
         return Parameters(None, chosen.how)
-    if last.outcome == "silo lost":
-        return Parameters(None, "a silo was lost before the run ended")
+    if last.broken_off:
+        return Parameters(None, last.broken_off)
     if algorithm.private is not None:
         return _by_product(algorithm, last.server, structure)
     if session.schema.kind == "discrete":
@@ -219,11 +219,11 @@ def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], st
     The result is None if the refit is not allowed (`may_refit`), or if a silo is lost. The exchange runs over the same
     silos, under the run id `<run id>-refit`.
     """
-    if last.lost or not may_refit(algorithm, job, session.schema, structure):
+    if last.lost or last.broken_off or not may_refit(algorithm, job, session.schema, structure):
         return None
     spec, start = AlgorithmSpec("refit", Refit(job.center)), refit_start(structure, true_weights(job))
     only = extra_exchange(job, session, spec, "refit", start).last
-    return None if only.lost else only.server
+    return None if only.lost or only.broken_off else only.server
 
 
 def may_refit(algorithm: Algorithm, job: Job, schema: Schema, structure: Structure) -> bool:
@@ -275,7 +275,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     if job.settings.diagnose and not events:
         capped += columns.derived_findings(session.schema)
         capped += columns.impossible_cause_findings(structure, session.schema.levels)
-    if not job.settings.diagnose or uncompared or algorithm.private is not None or last.outcome == "silo lost":
+    if not job.settings.diagnose or uncompared or algorithm.private is not None or last.broken_off:
         return Diagnosed(tuple(capped))
     start: Any
     sums, sent = None, 0
@@ -450,7 +450,7 @@ def with_resamples(job: Job, algorithm: Algorithm, last: Round[Any], schema: Sch
     masks = algorithm.is_masked(schema, requested=job.settings.secure)
     possible = (
         job.settings.algorithm == AUTO
-        and last.outcome != "silo lost"
+        and not last.broken_off
         and last.number <= AUTOMATIC_ROUNDS
         and algorithm.private is None
         and not schema.has_targets
@@ -490,7 +490,7 @@ def confidence(
     repeats the exchanges with the same seed, and so with the same result. Raises `BadInput` if a silo reads its rows in
     passes.
     """
-    if not job.resamples or last.outcome == "silo lost":
+    if not job.resamples or last.broken_off:
         return None
     if session.schema.streamed:
         silo = session.schema.streamed[0]

@@ -200,7 +200,7 @@ class ExchangeResult:
     @property
     def lost(self) -> bool:
         """Whether too few silos replied to finish the exchange."""
-        return self.last.outcome == "silo lost"
+        return bool(self.last.broken_off)
 
     def of_enough_silos(self, when: str) -> "ExchangeResult":
         """The result itself; raises `BadInput` if too few silos replied (see `Round.require_silos`)."""

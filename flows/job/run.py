@@ -16,7 +16,7 @@ from fedbnsl.algorithms.core.protocol import Federation, Limits, Round, Traffic,
 from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import AUTO, Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, RunCancelled
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tasks.compile_notice import compile_notice
@@ -266,6 +266,8 @@ def _run_rounds(
             for listener in listeners:
                 listener(progress)
     assert last is not None
+    if last.outcome == "cancelled" and not rows:
+        raise RunCancelled
     return last, rows, time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
 
 

@@ -158,6 +158,10 @@ def privacy_spent(
         ever={silo: spent(charges, promise.delta) for silo, charges in ever.items()},
         releases=releases(most),
         tight=algorithm.private.tight(federation.schema),
+        by_round=tuple(
+            (number, spent((charge for charge in most if charge.number <= number), promise.delta))
+            for number in sorted({charge.number for charge in most})
+        ),
     )
 
 

@@ -15,8 +15,9 @@ PROFILES = Path.home() / ".prefect" / "profiles.toml"
 DEFAULTS = {
     # The first start creates the database, which takes longer than the 20 s Prefect allows.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-    # A dead server delays each call of a run by six seconds instead of a minute.
+    # A dead server delays each call of a run by six seconds instead of a minute, and a hung server by half a minute.
     "PREFECT_CLIENT_MAX_RETRIES": "2",
+    "PREFECT_API_REQUEST_TIMEOUT": "10",
     # Prefect's database keeps runs for a month and events for a day. Without a limit, it grows by 0.25 MB a round.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
     "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(30 * 24 * 3600),

@@ -17,13 +17,14 @@ import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.client import HTTPException
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, PrefectUnavailable
 from fedbnsl.tasks.fork_server import SAFE_PATH
 from fedbnsl.tasks.prefect_internals import EPHEMERAL_SERVER, SERVER_APP, abandon_services, stop_services
 from fedbnsl.tracking.mlflow.store import (
@@ -75,6 +76,8 @@ def mlflow_token() -> str | None:
     return None if tracking_uri().startswith("http") else own_token()
 
 
+DATABASE = "prefect.db"
+"""the file of Prefect's database"""
 HOST = "127.0.0.1"
 CLOUD = "api.prefect.cloud"
 """host of Prefect Cloud, which needs an API key"""
@@ -93,6 +96,8 @@ FOR_ONE_RUN = {
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+    "PREFECT_LOGGING_LEVEL": "ERROR",  # to a file, of which a notice quotes the last error
+    "PREFECT_LOGGING_SERVER_LEVEL": "ERROR",
 }
 """settings of a server that lives as long as a run: no pages, no automations, no event feed"""
 
@@ -189,29 +194,32 @@ Ready = Callable[[], str]
 def temporary_server(patience: float = 120) -> Iterator[Ready]:
     """Start a Prefect server for this process alone, unless the user has one or runs `fedbnsl ui`.
 
-    Yield a function that waits until the server answers and returns the URL of its API.
+    Yield a function that waits until the server answers and returns the URL of its API. The function raises
+    `PrefectUnavailable`, with the last error of the server, if the server does not start.
 
     The server is like Prefect's own ephemeral server and uses the same database, but it starts while this process still
     imports modules. This halves the time to the first round.
     """
-    known = users_server()
-    if known:
-        check_reachable(known)
-        yield lambda: known
-        return
-    running = announced_server(servers_folder(), api_token, PREFECT)
-    if running:
-        with _token(api_token()):
-            yield lambda: running
-        return
+    with standing_server() as standing:
+        if standing:
+            yield lambda: check_reachable(standing)
+            return
     _begin_database()
     port = free_port(0)
     url = f"http://{HOST}:{port}/api"
     token = new_token()
-    with process(_prefect_words(port), FOR_ONE_RUN | protection(port, token)) as server:
+    with (
+        TemporaryDirectory(prefix="fedbnsl-prefect-") as scratch,
+        process(_prefect_words(port), FOR_ONE_RUN | protection(port, token), Path(scratch) / "log") as server,
+    ):
 
         def ready() -> str:
-            wait_until_up(f"{url}/health", server, "the Prefect server", patience)
+            try:
+                wait_until_up(f"{url}/health", server, "the Prefect server", patience)
+            except BadInput as error:
+                lines = (Path(scratch) / "log").read_text(errors="replace").splitlines()
+                said = next((f" ({line.strip()})" for line in reversed(lines) if "Error: " in line), "")
+                raise PrefectUnavailable(f"{error}{said}; its database is {servers_folder() / DATABASE}") from None
             return url
 
         try:
@@ -222,6 +230,15 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
                 stop_services()
             else:
                 abandon_services()
+
+
+@contextmanager
+def standing_server() -> Iterator[str | None]:
+    """Yield the URL of the API of the user's own server or of the server of `fedbnsl ui`; None if there is neither."""
+    known = users_server()
+    running = None if known else announced_server(servers_folder(), api_token, PREFECT)
+    with _token(api_token()) if running else nullcontext():
+        yield known or running
 
 
 @contextmanager
@@ -258,7 +275,7 @@ def users_server() -> str | None:
 
 def _begin_database() -> None:
     """Create Prefect's database if it does not exist; servers that start together could both try to create it."""
-    create_from_template("prefect", servers_folder() / "prefect.db")
+    create_from_template("prefect", servers_folder() / DATABASE)
 
 
 @contextmanager
@@ -344,21 +361,22 @@ def process(
                 continue
 
 
-def check_reachable(url: str) -> None:
-    """Raise `BadInput` unless the API of the user's Prefect server answers at `url`."""
+def check_reachable(url: str) -> str:
+    """The `url` itself; raises `PrefectUnavailable` unless the API of a Prefect server answers there."""
     advice = "start it, or correct or unset PREFECT_API_URL"
     if urlsplit(url).hostname == CLOUD:
-        return
+        return url
     try:
         with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=ANSWER) as answer:
             healthy = answer.read(16).strip() == b"true"
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         if isinstance(reason, ssl.SSLError) or getattr(error, "code", None) in (401, 403):
-            return  # Prefect has its own settings for trusted certificates and for credentials.
-        raise BadInput(f"Prefect at {url} does not answer: {reason}; {advice}") from None
+            return url  # Prefect has its own settings for trusted certificates and for credentials.
+        raise PrefectUnavailable(f"Prefect at {url} does not answer: {reason}; {advice}") from None
     if not healthy:
-        raise BadInput(f"{url} is not the API of a Prefect server; {advice}")
+        raise PrefectUnavailable(f"{url} is not the API of a Prefect server; {advice}")
+    return url
 
 
 def wait_until_up(

@@ -28,7 +28,7 @@ from fedbnsl.algorithms.core.protocol import (
 from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
-from fedbnsl.algorithms.errors import SilosUnavailable
+from fedbnsl.algorithms.errors import RunCancelled, SilosUnavailable
 from fedbnsl.algorithms.secure import exchange as exchange_module
 from fedbnsl.algorithms.secure.masks import MESH_SILOS, Aborted, Phase, default_threshold
 from fedbnsl.algorithms.secure.sparse import SumLost
@@ -138,26 +138,52 @@ class Patience:
     """timeout for one answer of a connected worker"""
 
 
-def wait_for_answer(transport: SiloTransport, silo: str, call: MethodCall, patience: Patience) -> Any:
-    """The answer of `silo` to `call`; raises `SiloLost` after the timeouts of `patience`."""
+class SiloTimedOut(SiloLost, TimeoutError):  # noqa: N818 - an event, like a lost silo
+    """Raised if a connected silo does not answer in time."""
+
+
+CHECK_SECONDS = 1.0
+"""maximum number of seconds after which a wait for a silo notices that the run was cancelled"""
+
+
+BRIEF = Patience(absent=3.0, solve=3.0)
+"""timeouts after a run was cancelled: a silo may still be busy with its last solve"""
+SOLVES: tuple[Method, ...] = ("solve", "secure_answer")
+"""the calls that compute"""
+
+
+def wait_for_answer(
+    transport: SiloTransport,
+    silo: str,
+    call: MethodCall,
+    patience: Patience,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> Any:
+    """The answer of `silo` to `call`.
+
+    Raises `SiloLost` after the timeouts of `patience`, and `RunCancelled` once `is_cancelled`, which is called before
+    the call and every `CHECK_SECONDS`.
+    """
+    if is_cancelled():
+        raise RunCancelled
     pending = transport.submit(silo, call)
     try:
-        return _wait(transport, silo, pending, patience)
+        begin = seen = time.monotonic()
+        while True:
+            try:
+                return pending.result(timeout=min(patience.absent / 2, CHECK_SECONDS))
+            except TimeoutError:
+                if is_cancelled():
+                    raise RunCancelled from None
+            now = time.monotonic()
+            if silo in transport.present():
+                seen = now
+            elif now - seen >= patience.absent:
+                raise SiloLost((silo,), f"its worker has been gone for {patience.absent:g} s")
+            if now - begin >= patience.solve:
+                raise SiloTimedOut((silo,), f"no reply within {patience.solve:g} s")
     finally:
         pending.release()
-
-
-def _wait(transport: SiloTransport, silo: str, pending: PendingAnswer, patience: Patience) -> Any:
-    deadline, times_absent = time.monotonic() + patience.solve, 0
-    while True:
-        try:
-            return pending.result(timeout=min(patience.absent / 2, max(0.1, deadline - time.monotonic())))
-        except TimeoutError:
-            times_absent = 0 if silo in transport.present() else times_absent + 1
-            if times_absent > 1:
-                raise SiloLost((silo,), f"its worker has been gone for {patience.absent:g} s") from None
-            if time.monotonic() >= deadline:
-                raise SiloLost((silo,), f"no reply within {patience.solve:g} s") from None
 
 
 @dataclass
@@ -172,6 +198,8 @@ class Roster:
     """minimum number of silos for a run to continue"""
     start: Start = in_threads
     """starts the calls if the caller of `ask` does not pass its own `start`"""
+    is_cancelled: Callable[[], bool] = lambda: False
+    """whether the run is to end; silos are then asked for no further solve, and other answers are awaited briefly"""
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -191,8 +219,17 @@ class Roster:
         A silo that does not answer is lost for the rest of the run. If a silo is lost, raises `SiloLost` unless
         `tolerates_dropout` is set and the remaining silos are a quorum. Also raises the first exception of a silo.
         """
+        cancelled = self.is_cancelled()
         works = {
-            silo: partial(wait_for_answer, self.transport, silo, call, self.patience) for silo, call in calls.items()
+            silo: partial(
+                wait_for_answer,
+                self.transport,
+                silo,
+                call,
+                BRIEF if cancelled else self.patience,
+                self.is_cancelled if call.method in SOLVES else lambda: False,
+            )
+            for silo, call in calls.items()
         }
         answers, newly_lost = _wait_for_all((start or self.start)(works))
         if newly_lost and not tolerates_dropout:

@@ -1,4 +1,5 @@
 import json
+import time
 from collections import Counter
 from uuid import UUID
 
@@ -103,7 +104,7 @@ def test_prefect_knows_the_run_its_tasks_and_its_artifacts(followed):
     called = {task.id: task.name for task in tasks}
     assert len(set(called.values())) == len(tasks), "a name stands for one step"
     assert {"local_solve silo-2 round 4", "local_solve silo-2 diagnosis 2", "aggregate refit 1"} <= set(called.values())
-    used = {task.name: {called[one.id] for one in task.task_inputs["results"]} for task in tasks}
+    used = {task.name: {called[one.id] for one in task.task_inputs.get("wait_for", ())} for task in tasks}
     assert used["aggregate round 4"] == {f"local_solve silo-{k} round 4" for k in (1, 2, 3)}
     assert used["local_solve silo-2 round 5"] == {"check_convergence round 4"}
     assert {"rounds", "scores", "structure", "picture", "silos"} <= {artifact.key for artifact in artifacts}
@@ -119,13 +120,17 @@ def test_the_log_of_the_run_tells_of_every_round_and_of_what_came_out(followed):
     finished, _ = followed
     with get_client(sync_client=True) as client:
         only = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[flow_run_of(client, "followed").id]))
-        said = [log.message for log in client.read_logs(log_filter=only, sort=LogSort.TIMESTAMP_ASC)]
+        logged = client.read_logs(log_filter=only, sort=LogSort.TIMESTAMP_ASC, limit=200)
+    said = [log.message for log in logged if log.task_run_id is None]
     limit = f"of at most {ROUNDS}"
     assert [line.split(":")[0] for line in said[:ROUNDS]] == [f"round {k} {limit}" for k in range(1, ROUNDS + 1)]
     after = "\n".join(said[ROUNDS:])
     assert "shd " in after
     assert f"report: {(finished.folder / 'report.html').absolute()}" in after
     assert f"MLflow: {finished.tracking_url}" in after
+    of_tasks = {log.task_run_id: log.message for log in logged if log.task_run_id is not None}
+    assert len(of_tasks) == 6 * ROUNDS + 3 * 6 + 1
+    assert set(of_tasks.values()) == {"Finished in state Completed()"}
 
 
 def all_task_runs(client, flow_run_filter, expected):
@@ -190,3 +195,34 @@ def test_masked_runs_send_the_same_bytes_with_either_engine(server, example, tmp
     settings = LearnSettings(data=str(example), out=str(tmp_path / "a"), secure=True, **SETTINGS)
     alone = learn_inline(settings.named(), read_folder(example))
     assert same(learn(settings.model_copy(update={"out": str(tmp_path / "b")})).result, alone.result)
+
+
+def test_a_run_cancelled_in_prefect_ends_with_what_it_has_learned_and_can_be_resumed(server, example, tmp_path):
+    from prefect.client.orchestration import get_client
+    from prefect.runtime import flow_run
+    from prefect.states import Cancelling
+
+    begun = []
+
+    def cancel_after_round_2(progress):
+        if progress.round.number == 2:
+            begun.append(time.monotonic())
+            with get_client(sync_client=True) as client:
+                client.set_flow_run_state(UUID(flow_run.id), Cancelling())
+        if progress.round.number > 2:
+            time.sleep(1)
+
+    rounds = 1000
+    endless = SETTINGS | {"params": {"rounds": rounds, "tolerance": 1e-15}}
+    settings = LearnSettings(data=str(example), name="stopped", out=str(tmp_path / "out"), **endless)
+    context = RunContext((cancel_after_round_2,))
+    with pytest.raises(Exception, match=r"after .* rounds; what was learned is in"):
+        learn_flow(context)(settings)
+    assert time.monotonic() - begun[0] < 10
+    with get_client(sync_client=True) as client:
+        assert flow_run_of(client, "stopped").state.is_cancelled()
+    finished = context.outcome.finished
+    assert finished.result.outcome == "cancelled"
+    assert 2 <= len(finished.result.rounds) < rounds
+    assert "was cancelled" in (finished.folder / "report.html").read_text()
+    assert resume_settings(finished.folder).algorithm == "notears-admm"

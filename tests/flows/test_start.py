@@ -6,6 +6,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 from prefect.settings.context import get_current_settings
 
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.servers import processes
 from fedbnsl.flows.start import client_settings
 from fedbnsl.tracking.mlflow import store
@@ -47,3 +48,22 @@ def test_servers_find_a_database_that_is_whole(monkeypatch, tmp_path, start):
     monkeypatch.setattr(processes, "process", process)
     with start():
         assert found == ["tables"]
+
+
+def test_prepare_leaves_a_flow_run_when_there_is_a_server(server, tmp_path):
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
+
+    from fedbnsl.flows.options.prepare import recipe
+    from fedbnsl.flows.start import make_and_write
+
+    wanted = recipe("homogeneous", variables=3, silos=2, rows=10, seed=5)
+    made = make_and_write(wanted, tmp_path / "kept")
+    assert made.tables["silo-1"].tobytes() == wanted.build().tables["silo-1"].tobytes()
+    assert (tmp_path / "kept" / "silo-2.csv").exists()
+    named = FlowRunFilter(name=FlowRunFilterName(any_=["prepare-homogeneous-seed5-kept"]))
+    with get_client(sync_client=True) as client:
+        (run,) = client.read_flow_runs(flow_run_filter=named)
+    assert run.state.is_completed()
+    with pytest.raises(BadInput, match="already exists"):
+        make_and_write(wanted, tmp_path / "kept")

@@ -156,6 +156,7 @@ class RunLog:
             if (folder / name).exists():
                 self.client.log_artifact(self.run_id, str(folder / name), "outputs")
         if ending.privacy is not None:
+            self._log_metrics(("round/epsilon", spent, number) for number, spent in ending.privacy["by_round"])
             self.client.log_dict(self.run_id, ending.privacy, "privacy/ledger.json")
         model = None if ending.network is None else self._log_model(ending, ending.network)
         self._log_tags({"model": model or f"none: {ending.parameters}"})

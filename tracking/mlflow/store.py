@@ -126,6 +126,7 @@ def _charts() -> dict[str, Any]:
         _chart("BAR", "SHD: edges to correct", metricKey="shd"),
         _chart("SCATTER", "Megabytes sent against SHD", xaxis=_axis("megabytes"), yaxis=_axis("shd")),
         _chart("LINE", "Edges by round", metricKey="round/edges", selectedMetricKeys=["round/edges"], xAxisKey="step"),
+        _chart("LINE", "ε by round", metricKey="round/epsilon", selectedMetricKeys=["round/epsilon"], xAxisKey="step"),
         _chart("IMAGE", "The structure by round: rows cause columns", imageKeys=["adjacency"]),
     )
     numbered = [chart | {"uuid": f"fedbnsl-{number}"} for number, chart in enumerate(charts)]

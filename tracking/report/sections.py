@@ -268,6 +268,7 @@ ENDINGS: dict[Outcome, str] = {
     "out of time": "reached its time limit",
     "out of bytes": "reached its limit of megabytes",
     "silo lost": "lost a silo",
+    "cancelled": "was cancelled",
 }
 
 
@@ -320,6 +321,8 @@ def warnings(result: RunResult) -> list[str]:
         messages.append(
             f"Dropped out during the run: {', '.join(result.lost)}. The result is based on the remaining silos."
         )
+    if result.outcome == "cancelled":
+        messages.append("Cancelled: the graph is the best that the run had found by then.")
     messages += _broken_promise(result)
     if result.outcome == "out of rounds":
         messages.append(

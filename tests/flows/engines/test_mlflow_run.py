@@ -31,16 +31,16 @@ def test_what_differs_stands_first_in_the_name(options, expected):
 
 
 def test_runs_are_found_by_algorithm_data_and_engine():
-    told = mlflow_params(job(algorithm="fed-pc", secure=True))
+    told = mlflow_params(job(algorithm="fed-pc", secure=True), SCHEMA)
     expected = {"algorithm": "fed-pc", "family": "independence tests", "dataset": "hospital", "engine": "prefect"}
     assert expected.items() <= told.items()
     assert (told["secure"], told["seed"]) == (True, 0)
 
 
 def test_epsilon_is_told_where_there_is_one():
-    assert "epsilon" not in mlflow_params(job(algorithm="secure-sum"))
-    told = mlflow_params(job(algorithm="secure-sum", epsilon=2.0))
-    assert (told["epsilon"], "delta" in told) == (2.0, False)
+    assert "epsilon" not in mlflow_params(job(algorithm="secure-sum"), SCHEMA)
+    told = mlflow_params(job(algorithm="secure-sum", epsilon=2.0), SCHEMA)
+    assert (told["epsilon"], told["delta"]) == (2.0, 1 / 900**2)
 
 
 def test_every_algorithm_has_a_family():

@@ -3,8 +3,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from fedbnsl.algorithms.core.protocol import SiloLost
+from fedbnsl.algorithms.errors import RunCancelled
 from fedbnsl.tasks.silo.messages import MethodCall
-from fedbnsl.tasks.transport.federation import Patience, Roster, wait_for_answer
+from fedbnsl.tasks.transport import federation
+from fedbnsl.tasks.transport.federation import BRIEF, CHECK_SECONDS, Patience, Roster, SiloTimedOut, wait_for_answer
 
 CALL = MethodCall("describe")
 PATIENT = Patience(absent=60.0)
@@ -19,6 +21,8 @@ class Scripted:
     connected: list[tuple[str, ...]] = field(default_factory=list)
     """what `present` returns, look by look; all silos after that"""
     released: list[str] = field(default_factory=list)
+    now: float = 0.0
+    """the time, which passes only while an answer is awaited"""
 
     def present(self):
         return self.connected.pop(0) if self.connected else tuple(self.answers)
@@ -35,6 +39,7 @@ class ScriptedAnswer:
     def result(self, timeout):
         left = self.transport.answers[self.silo]
         given = left.pop(0) if left else None
+        self.transport.now += timeout
         if isinstance(given, Exception):
             raise given
         if given is None:
@@ -45,22 +50,45 @@ class ScriptedAnswer:
         self.transport.released.append(self.silo)
 
 
-def test_a_silo_that_is_back_at_the_second_look_is_waited_for():
-    transport = Scripted({"a": [None, None, None, "at last"]}, [(), ("a",), ()])
+@pytest.fixture
+def clock(monkeypatch):
+    """Lets the time of a transport pass as its answers are awaited."""
+
+    def follow(transport):
+        monkeypatch.setattr(federation.time, "monotonic", lambda: transport.now)
+        return transport
+
+    return follow
+
+
+def test_a_silo_that_returns_in_time_is_waited_for(clock):
+    transport = clock(Scripted({"a": [None] * 100 + ["at last"]}, [()] * 50 + [("a",)] + [()] * 49))
     assert wait_for_answer(transport, "a", CALL, PATIENT) == "at last"
     assert transport.released == ["a"]
 
 
-def test_a_silo_that_is_away_at_two_looks_is_lost():
-    transport = Scripted({"a": [None, None, "too late"]}, [(), ()])
+def test_a_silo_that_is_gone_for_as_long_as_patience_lasts_is_lost(clock):
+    transport = clock(Scripted({"a": [None] * 100 + ["too late"]}, [()] * 100))
     with pytest.raises(SiloLost, match="a: its worker has been gone for 60 s"):
         wait_for_answer(transport, "a", CALL, PATIENT)
-    assert transport.released == ["a"]
+    assert (transport.released, transport.now) == (["a"], 60.0)
 
 
-def test_a_silo_that_is_there_and_takes_too_long_is_lost():
-    with pytest.raises(SiloLost, match="a: no reply within 0 s"):
-        wait_for_answer(Scripted({"a": [None, "too late"]}), "a", CALL, Patience(absent=60.0, solve=0.0))
+def test_a_silo_that_is_there_and_takes_too_long_is_lost(clock):
+    transport = clock(Scripted({"a": [None] * 100 + ["too late"]}))
+    with pytest.raises(SiloTimedOut, match="a: no reply within 90 s"):
+        wait_for_answer(transport, "a", CALL, Patience(absent=60.0, solve=90.0))
+
+
+def test_a_cancelled_run_waits_for_no_solve_and_briefly_for_other_answers(clock):
+    transport = clock(Scripted({"a": [None] * 5000}))
+    roster = Roster(transport, ("a",), PATIENT, is_cancelled=lambda: transport.now >= 10)
+    with pytest.raises(RunCancelled):
+        roster.ask({"a": MethodCall("solve")}, tolerates_dropout=True)
+    assert transport.now <= 10 + CHECK_SECONDS
+    with pytest.raises(SiloLost):
+        roster.ask({"a": CALL}, tolerates_dropout=False)
+    assert transport.now <= 10 + 2 * CHECK_SECONDS + BRIEF.solve
 
 
 def test_a_lost_silo_is_given_up_only_where_that_can_be_borne():

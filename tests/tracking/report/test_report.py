@@ -204,5 +204,6 @@ def test_every_outcome_of_a_run_has_its_words(outcome):
         "out of time": "The run reached its time limit",
         "out of bytes": "The run reached its limit of megabytes",
         "silo lost": "The run lost a silo",
+        "cancelled": "The run was cancelled",
     }
     assert ends[outcome] in said
