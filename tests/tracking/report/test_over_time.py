@@ -28,20 +28,6 @@ def test_a_model_that_explodes_is_a_warning(over_time, radius):
     assert warnings(over_time) == []
 
 
-def test_how_many_silos_have_each_edge(over_time):
-    other = replace(over_time.structure, weights=over_time.structure.weights.T)
-    html = report_html(replace(over_time, local_structures={"north": over_time.structure, "south": other}))
-    shared = part(html, "Edges by silo")
-    assert "silos of 2" in shared
-    for row in ('a → b</td><td class="number">1</td><td class="number">1', 'b[t-1] → b</td><td class="number">2'):
-        assert row in shared
-    assert "its direction is uncertain" in shared
-    assert "in the structure common to all silos" in html
-    assert "directions assume" in part(html, "Edges within one time step")
-    assert "spectral radius" in part(html, "Silos")
-    assert "Edges by silo" not in report_html(replace(over_time, local_structures={}, averaged=False))
-
-
 def test_a_silo_whose_own_structure_explodes_is_named(over_time):
     loud = replace(over_time.structure, lagged=2 * over_time.structure.lagged)
     (said,) = warnings(replace(over_time, local_structures={"north": over_time.structure, "south": loud}))
