@@ -32,13 +32,14 @@ learn: setup
 	@test -d example || $(BIN)/fedbnsl prepare homogeneous example --variables 20 --silos 8 --rows 5000 --seed 2
 	$(BIN)/fedbnsl learn example --seed 0
 
-# One process at a time compiles. Meanwhile, the other core checks types and tests what calls no compiled function.
+# One process at a time compiles. Meanwhile, the other core checks types and tests what calls no compiled function. Two
+# processes do so, at a lower priority: if all is compiled, they have both cores.
 test: .venv/installed
 	@$(MAKE) --no-print-directory --jobs 2 lint contracts .cache/compiled test-tracking
 	@$(MAKE) --no-print-directory suite FOLDERS='tests --ignore tests/tracking'
 
 test-tracking: setup
-	$(BIN)/python -m pytest -n 0 -m 'not slow' --cpu tests/tracking
+	nice $(BIN)/python -m pytest --numprocesses 2 --max-worker-restart 0 --dist loadfile -m 'not slow' --cpu tests/tracking
 
 test-slow:
 	@$(MAKE) --no-print-directory suite TESTS=slow

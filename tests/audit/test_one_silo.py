@@ -28,6 +28,7 @@ from fedbnsl.tasks.silo.messages import MethodCall, SiloFailed, answer, unpack_a
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
+from tests.tasks.broadcasts import first_broadcast
 
 ROWS = 300
 ABOUT = {
@@ -86,11 +87,6 @@ def call(service, method, *arguments):
 
 def query(*sets):
     return wire.encode(Query("tables", np.array(sets, np.int16)))
-
-
-def first_broadcast(asked):
-    algorithm = asked.algorithm()
-    return wire.encode(algorithm.broadcast(algorithm.open_server(asked.schema)))
 
 
 class TestCode:

@@ -29,7 +29,7 @@ from fedbnsl.flows.attack import (
     thirds,
     true_count,
 )
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 
 
 @pytest.fixture(scope="module")

@@ -16,14 +16,12 @@ from fedbnsl.data.folder.about import Reading
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.interventions import interventions
 from fedbnsl.flows.api.loading import load
-from fedbnsl.flows.cli.main import main
-from fedbnsl.flows.job import run as running
 from fedbnsl.flows.job.run import rounds_row
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.start import learn_inline, precheck
 from tests.algorithms.score.test_experiments import LEVELS, NAMES, TARGETS, draw
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import assert_same_files, run, stop_and_resume
 
 
 @pytest.fixture(scope="module")
@@ -239,16 +237,9 @@ def test_a_run_with_conditions_resumed_between_its_rounds_gives_the_same(
             raise RuntimeError("the coordinator stopped")
         return rounds_row(algorithm, last)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(running, "rounds_row", crash)
-        with pytest.raises(RuntimeError):
-            main([str(word) for word in (*words, "--out", tmp_path / "out")])
+    stop_and_resume(capsys, monkeypatch, "fedbnsl.flows.job.run.rounds_row", words, tmp_path / "out", crash)
     assert finished == [1, 2]
-    assert not (tmp_path / "out" / "metrics.json").exists()
-    code, _, err = run(capsys, "learn", "--resume", tmp_path / "out")
-    assert code == 0, err
-    for name in ("structure.csv", "model.bif"):
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert_same_files(tmp_path / "out", tmp_path / "whole", ("structure.csv", "model.bif"))
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["conditions"]["lab-0"].keys() == set("pqrst")
     assert "target" in {row["experiment"] for row in rows(tmp_path / "out")}

@@ -8,7 +8,6 @@ import pytest
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import Drift, drift_of, linear_network
 from fedbnsl.tracking.comparison import PastRun, changes_by_fate, compare_runs
-from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.report.files import changes_csv
 from fedbnsl.tracking.report.report import report_html
 
@@ -42,19 +41,6 @@ def test_a_drift_that_rounding_makes_negative_is_none(repeated, total, shown):
     assert changes.summary.endswith(f"; {shown}")
 
 
-def test_the_file_of_changes_has_a_line_for_each_edge_and_variable(repeated):
-    rows = list(csv.DictReader(StringIO(changes_csv(repeated.changes))))
-    edges = {(row["source"], row["target"]): row for row in rows if row["what"] == "edge"}
-    assert {pair: row["change"] for pair, row in edges.items()} == {
-        ("a", "b"): "kept",
-        ("b", "c"): "turned",
-        ("a", "c"): "lost",
-    }
-    assert (edges["a", "b"]["before"], edges["a", "b"]["after"], edges["a", "b"]["moved"]) == ("1.0", "2.0", "1.0")
-    drift = {row["source"]: float(row["drift"]) for row in rows if row["what"] == "variable"}
-    assert drift == pytest.approx(repeated.changes.drift.by_variable)
-
-
 def test_the_file_of_changes_names_the_variables_that_only_one_run_has():
     weights = np.array([[0.0, 1.0], [0.0, 0.0]])
     before, now = (PastRun("any", Structure(names, weights)) for names in (("a", "b"), ("b", "c")))
@@ -63,18 +49,6 @@ def test_the_file_of_changes_names_the_variables_that_only_one_run_has():
         ("joined", "c"),
         ("left", "a"),
     ]
-
-
-def test_the_report_and_the_folder_have_them_only_where_a_run_follows_another(chain, repeated, tmp_path):
-    html = report_html(repeated)
-    section = html[html.index("Changes since the previous run") :]
-    for said in ("Compared with run yesterday.", "turned", "drift, nats per row", "Kullback-Leibler"):
-        assert said in section
-    scores = html[html.index("<h2>Scores") : html.index("<h2>Edges")]
-    assert "edges_gained" not in scores
-    assert "Changes since" not in report_html(chain)
-    assert "changes.csv" in write_outputs(repeated, tmp_path / "repeated")
-    assert "changes.csv" not in write_outputs(chain, tmp_path / "single")
 
 
 def test_without_a_model_structures_are_compared_all_the_same(chain):

@@ -18,7 +18,6 @@ from fedbnsl.tracking.report.files import structure_csv
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.report.tables import MIN_STRENGTH, frequent_edges
 from fedbnsl.tracking.result import Confidence
-from tests.tracking.report.page import one_line
 
 NAMES = ("a", "b", "c")
 
@@ -66,21 +65,6 @@ def test_an_edge_that_no_resample_has_is_of_strength_0_and_of_no_direction():
         "c,b,1.0,0,0.0,",
         "a,a,0.5,1,0.5,1.0",
     ]
-
-
-def test_the_report_lists_edges_by_strength_and_says_what_strength_is_not(sure):
-    page = report_html(sure)
-    section = one_line(page[page.index("Confidence") : page.index("Convergence")])
-    at = [section.index(text) for text in ("a → b", "b → c", "a → c")]
-    assert at == sorted(at)
-    assert (
-        '<td>a → c</td><td class="number">0.2</td><td class="number">1</td><td>–</td><td>–</td><td>no</td>' in section
-    )
-    assert "10 resamples" in section
-    assert "This took 3 additional exchanges and 4,321 bytes" in section
-    assert "It does not measure whether the learner's assumptions hold" in section
-    assert "Thicker lines are edges found in more resamples." in page
-    assert "the stronger an edge" not in page
 
 
 def test_an_edge_of_exactly_the_minimum_strength_is_listed():

@@ -10,7 +10,7 @@ from fedbnsl.algorithms.parameters.bif import parse_bif
 from fedbnsl.algorithms.parameters.networks import network_from_json
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.flows.engines.run_comparison import read_run
-from fedbnsl.tracking.outputs import FILES, OUTPUTS, write_outputs
+from fedbnsl.tracking.outputs import OUTPUTS, write_outputs
 from fedbnsl.tracking.report.files import flat_metrics
 from fedbnsl.tracking.report.report import graph_data
 from tests.tracking import expected
@@ -220,10 +220,3 @@ def rounded(value):
     if isinstance(value, list | tuple):
         return [rounded(one) for one in value]
     return round(value, 2) if isinstance(value, float) else value
-
-
-def test_files_that_only_some_runs_have(folders):
-    others = {"disclosure.json", "intensities.csv", "delays.png", "targets.csv", "model.bif", "changes.csv"}
-    assert {path.name for path in folders["dynamic"].iterdir()} == {*FILES} - others
-    assert {path.name for path in folders["weighted"].iterdir()} == {*OUTPUTS, "model.json", "changes.csv"}
-    assert (folders["cpdag"] / "averaged.csv").exists()

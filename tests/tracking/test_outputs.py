@@ -50,26 +50,6 @@ def test_what_json_cannot_say_is_null():
     }
 
 
-def test_a_cpdag_says_which_edges_are_directed():
-    structure = Structure(("a", "b", "c"), np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0.0]]), "cpdag")
-    assert structure_csv(ClassifiedEdges(structure)).splitlines() == [
-        "source,target,weight,type",
-        "a,b,1.0,undirected",
-        "a,c,1.0,directed",
-    ]
-
-
-def test_a_pag_says_the_marks_and_is_read_back(tmp_path):
-    marks = np.array([[0, 2, 3, 0], [1, 0, 2, 0], [3, 2, 0, 2], [0, 0, 3, 0.0]])
-    structure = Structure(("a", "b", "c", "d"), marks, "pag")
-    text = structure_csv(ClassifiedEdges(structure))
-    assert text.splitlines() == ["source,target,type", "a,b,-->", "a,c,o-o", "b,c,<->", "c,d,o->"]
-    (tmp_path / "structure.csv").write_text(text)
-    read = read_structure(tmp_path / "structure.csv", structure.variables)
-    assert read.kind == "pag"
-    np.testing.assert_array_equal(read.marks, structure.marks)
-
-
 def test_other_files_of_the_folder_stay(chain, tmp_path):
     (tmp_path / "checkpoint.bin").write_bytes(b"state")
     (tmp_path / "metrics.json").write_text("old")

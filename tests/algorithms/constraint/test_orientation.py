@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms.constraint.orientation import Triples, classify, orient
 from fedbnsl.algorithms.constraint.search import ConstraintSettings, create_plan, start
 from fedbnsl.algorithms.graphs.cpdag import cpdag, meek_closure
 from fedbnsl.algorithms.graphs.dag import skeleton, v_structures
 from fedbnsl.algorithms.graphs.pag import unshielded_triples
+from tests.algorithms.graphs.dags import dags
 
 
 def graph(text, d=5):
@@ -59,21 +59,14 @@ def test_what_separating_sets_say_of_a_triple(separators, sepset, conservative, 
         assert found.ambiguous == ({(0, 1, 2)} if verdict == UNCLEAR else set()), orientation
 
 
-@st.composite
-def dags(draw, most=7):
-    d = draw(st.integers(2, most))
-    order = draw(st.permutations(range(d)))
-    return np.triu(draw(arrays(np.bool_, (d, d))), 1)[np.ix_(order, order)]
-
-
 @settings(deadline=None, max_examples=80)
-@given(dags())
+@given(dags(7, 2))
 def test_the_colliders_of_a_dag_give_its_cpdag(dag):
     np.testing.assert_array_equal(orient(skeleton(dag), triples(v_structures(dag))), cpdag(dag))
 
 
 @settings(deadline=None, max_examples=80)
-@given(dags(6), st.randoms(use_true_random=False))
+@given(dags(6, 2), st.randoms(use_true_random=False))
 def test_the_order_of_the_variables_does_not_matter_whatever_the_triples(dag, random):
     joined = skeleton(dag)
     said = {triple: random.choice([COLLIDER, NOT, UNCLEAR]) for triple in unshielded_triples(joined)}

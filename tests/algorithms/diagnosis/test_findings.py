@@ -10,6 +10,7 @@ from fedbnsl.algorithms.diagnosis.exchange import FIGURES, Server
 from fedbnsl.algorithms.diagnosis.findings import (
     RULES,
     apart_findings,
+    excesses,
     fit_findings,
     one_to_one_pairs,
     parent_cap_findings,
@@ -202,6 +203,14 @@ def outliers_in(cells, rows=100):
 
 def test_one_or_two_cells_are_not_reported():
     assert [len(outliers_in(cells)) for cells in (0, 1, 2, 5, 6)] == [0, 0, 0, 0, 1]
+
+
+def test_one_or_two_cells_are_not_reported_even_if_a_rule_allows_for_no_chance():
+    rule = replace(RULES["outliers"], least=1e-9, chance=lambda rows, d: np.zeros(len(rows)))
+    figures = np.zeros((4, 1, 2))
+    figures[:, 0, 0] = np.arange(4) / (3 * 100)
+    found = excesses(server_of(np.eye(3), 400, figures=figures), {"outliers": rule})["outliers"]
+    assert (found > 1).tolist() == [False, False, False, True]
 
 
 def test_outliers_are_reported_in_classes():

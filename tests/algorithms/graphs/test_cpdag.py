@@ -14,13 +14,7 @@ from hypothesis.extra.numpy import arrays
 from fedbnsl.algorithms.graphs.cpdag import cpdag, extend, meek_closure, member_of
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.kernels import ALL_RULES, implied_arrows
-
-
-@st.composite
-def dags(draw, most=8):
-    d = draw(st.integers(2, most))
-    order = draw(st.permutations(range(d)))
-    return np.triu(draw(arrays(np.bool_, (d, d))), 1)[np.ix_(order, order)]
+from tests.algorithms.graphs.dags import dags
 
 
 def all_partially_directed(d):
@@ -83,7 +77,7 @@ def orientations(dag):
 
 
 @settings(deadline=None, max_examples=25)
-@given(dags(6))
+@given(dags(6, 2))
 def test_the_cpdag_is_the_union_of_its_class_with_more_variables(dag):
     assume(dag.sum() <= 7)
     np.testing.assert_array_equal(cpdag(dag), union(list(orientations(dag))))
@@ -192,7 +186,7 @@ def test_closure_leaves_its_argument_alone():
 
 
 @settings(deadline=None, max_examples=50)
-@given(dags(), st.data())
+@given(dags(8, 2), st.data())
 def test_reversing_an_edge_keeps_the_cpdag_exactly_if_the_edge_is_covered(dag, data):
     """Chickering 1995, Lemma 1: i → j can be reversed within the class if and only if j's other parents are i's."""
     edges = np.argwhere(dag)
@@ -213,7 +207,7 @@ def test_a_cycle_has_no_cpdag():
 
 @pytest.mark.parametrize("extend", [extend, member_of])
 @settings(deadline=None, max_examples=40)
-@given(dag=dags(12))
+@given(dag=dags(12, 2))
 def test_an_extension_of_a_cpdag_is_in_its_class(extend, dag):
     extension = extend(cpdag(dag))
     assert extension is not None

@@ -17,6 +17,7 @@ from fedbnsl.algorithms.graphs.dag import (
     reachable,
     topological_order,
 )
+from tests.algorithms.graphs.dags import dags
 
 checked = settings(deadline=None, max_examples=40)
 
@@ -29,19 +30,12 @@ def digraphs(draw, most=6):
     return graph
 
 
-@st.composite
-def dags(draw, most=6):
-    d = draw(st.integers(1, most))
-    order = draw(st.permutations(range(d)))
-    return np.triu(draw(arrays(np.bool_, (d, d))), 1)[np.ix_(order, order)]
-
-
 def to_nx(adjacency):
     return nx.from_numpy_array(adjacency, create_using=nx.DiGraph)
 
 
 @checked
-@given(st.one_of(digraphs(), dags()))
+@given(st.one_of(digraphs(), dags(6)))
 def test_acyclic_as_networkx_says(graph):
     assert is_acyclic(graph) == nx.is_directed_acyclic_graph(to_nx(graph))
 

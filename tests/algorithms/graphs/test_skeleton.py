@@ -10,13 +10,12 @@ import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import directed_part, moral_graph, skeleton, v_structures
 from fedbnsl.algorithms.graphs.structure import Structure
+from tests.algorithms.graphs.dags import dags
 
 checked = settings(deadline=None, max_examples=40)
 
@@ -38,13 +37,6 @@ PUBLISHED = {
     "pigs": (441, 592, 806),
     "link": (724, 1125, 1738),
 }
-
-
-@st.composite
-def dags(draw, most=7):
-    d = draw(st.integers(1, most))
-    order = draw(st.permutations(range(d)))
-    return np.triu(draw(arrays(np.bool_, (d, d))), 1)[np.ix_(order, order)]
 
 
 def to_nx(adjacency):

@@ -70,14 +70,6 @@ class TestTheSameAsPooled:
             learning(POOLED[name], drawn.dealt(), **settings).weights,
         )
 
-    def test_under_masks(self, name, drawing, learning):
-        drawn = drawing(6, 300, 2)
-        dealt = drawn.dealt(3)
-        masked = InProcessFederation(dealt.schema, dealt.tables, secure=True)
-        np.testing.assert_array_equal(
-            learning(name, masked, lookahead=2).weights, learning(POOLED[name], drawn.dealt()).weights
-        )
-
     def test_silos_that_hold_one_level_each(self, name, drawing, learning):
         """v0 is a constant in every silo, so no silo could find its edges by itself."""
         drawn = drawing(6, 2000, 3)

@@ -9,6 +9,7 @@ import pytest
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.data.folder.about import Reading, declarations
+from fedbnsl.data.folder.batches import numbers_in
 from fedbnsl.data.folder.table import open_table
 
 ABOUT = {"columns": {"x": "continuous", "word": "discrete"}, "levels": {"word": ["a", "b"]}, "ignore": ["note"]}
@@ -75,3 +76,10 @@ def test_of_a_query(tmp_path, cell, name):
         connection.execute(f"update p set {name} = {cell} where x = 2")
     (tmp_path / "a.sql").write_text(f"-- sqlite:///{database}\nSELECT x, word, note FROM p\n")
     require_total(tmp_path / "a.sql")
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint32(), pa.int64(), pa.float32(), pa.decimal128(5, 2)], ids=str)
+def test_numbers_are_those_of_the_cells_and_empty_cells_are_nan(kind):
+    cells = [7, None, 3, 100, None, 1]
+    column = pa.chunked_array([pa.array(cells, kind)[1:], pa.array(cells[:3], kind), pa.array([], kind)])
+    np.testing.assert_array_equal(numbers_in(column), [np.nan, 3, 100, np.nan, 1, 7, np.nan, 3])

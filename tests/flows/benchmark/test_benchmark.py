@@ -17,7 +17,7 @@ from fedbnsl.flows.benchmark.runner import JOURNAL
 from fedbnsl.flows.benchmark.spec import read_spec, spec_of
 from fedbnsl.flows.benchmark.tables import latex, markdown, summaries
 from fedbnsl.tracking.mlflow.store import log_benchmark
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 
 DRAWN = {"prepare": "homogeneous", "variables": 6, "silos": 3, "rows": 200, "name": "drawn"}
 PEER = """

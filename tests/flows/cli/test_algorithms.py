@@ -10,7 +10,7 @@ from fedbnsl.algorithms.core.settings import Settings
 from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
 from fedbnsl.flows.options.parameters import field_meanings, parameters
 from fedbnsl.flows.terminal import console
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 
 
 @pytest.mark.parametrize("name", [*ALGORITHMS, *STEPS])

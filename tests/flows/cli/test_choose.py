@@ -11,7 +11,7 @@ from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.generators.mixed import mixed
 from fedbnsl.flows.cli import choose as module
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 
 DATA = {
     "continuous": lambda: homogeneous(5, 3, 120, 1),

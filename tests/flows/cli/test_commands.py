@@ -7,17 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from fedbnsl.flows.cli import learn as terminal
-from fedbnsl.flows.cli.main import COMMANDS, main
+from fedbnsl.flows.cli.main import COMMANDS
+from tests.flows.commands import run
 
 ROWS = "a,b,c\n1,2,3\n2,1,5\n3,5,1\n4,4,4\n"
-
-
-def run(capsys, *words):
-    """Exit code, stdout and stderr of the command line."""
-    with pytest.raises(SystemExit) as leaving:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    return leaving.value.code, said.out, said.err
 
 
 @pytest.fixture

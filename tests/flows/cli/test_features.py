@@ -5,7 +5,7 @@ import pytest
 from fedbnsl import learn as learn_api
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.networks.lucas import TARGET, lucas
-from fedbnsl.flows.cli.main import main
+from tests.flows.commands import run
 
 
 @pytest.fixture(scope="module")
@@ -13,13 +13,6 @@ def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data") / "study"
     write_folder(folder, lucas("0", 4, 500, 2))
     return folder
-
-
-def run(capsys, *words):
-    with pytest.raises(SystemExit) as leaving:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    return leaving.value.code, said.out, said.err
 
 
 TRUE = {"Smoking", "Genetics", "Coughing", "Fatigue", "Allergy"}

@@ -6,15 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.options.learn import LearnOptions
-
-
-def run(capsys, *words):
-    with pytest.raises(SystemExit) as leaving:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    return leaving.value.code, said.out, said.err
+from tests.flows.commands import run
 
 
 @pytest.fixture

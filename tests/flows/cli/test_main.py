@@ -9,14 +9,7 @@ import typer
 
 from fedbnsl.flows.cli import completion
 from fedbnsl.flows.cli.main import COMMANDS, app, command, main, with_plain_help
-
-
-def run(capsys, *words):
-    """Exit code, stdout and stderr of the command line."""
-    with pytest.raises(SystemExit) as leaving:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    return leaving.value.code, said.out, said.err
+from tests.flows.commands import run
 
 
 def test_it_says_its_version(capsys):

@@ -14,27 +14,19 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Reading, declarations
 from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.data.networks.published import DISCRETE, GAUSSIAN
-from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.options.prepare import recipe
 from fedbnsl.tasks.silo.rows import describe_rows, read_rows
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.in_process import InProcessTransport
+from tests.flows.commands import run
 
 BIF = """variable a { type discrete [ 2 ] { <5, 5+ }; }
 variable b { type discrete [ 2 ] { x, y }; }
 probability ( a ) { table 0.3, 0.7; }
 probability ( b | a ) { (<5) 0.9, 0.1; (5+) 0.2, 0.8; }
 """
-
-
-def run(capsys, *words):
-    """Exit code, stdout and stderr of the command line."""
-    with pytest.raises(SystemExit) as leaving:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    return leaving.value.code, said.out, said.err
 
 
 MADE = {
@@ -277,8 +269,8 @@ def test_another_run_with_other_levels_reads_its_own_codes(hosted, monkeypatch):
     sends_its_rows = single_reply(lambda table, *rest: Sent(table), None, None, None, None, Sent)
     monkeypatch.setattr(RunTerms, "algorithm", lambda terms: sends_its_rows)
     tables = []
-    for run, levels in enumerate((schema.levels, schema.levels | {"x": ("blue", "green", "red")})):
-        terms = RunTerms(f"run {run}", registry.pack(registry.specify("fed-pc")), replace(schema, levels=levels), 0)
+    for number, levels in enumerate((schema.levels, schema.levels | {"x": ("blue", "green", "red")})):
+        terms = RunTerms(f"run {number}", registry.pack(registry.specify("fed-pc")), replace(schema, levels=levels), 0)
         reply = silos.services["one"].solve(terms, 1, wire.encode(OnceBroadcast()))
         tables.append(wire.decode(Sent, reply).table.tolist())
     assert tables == [[[1, 0], [0, 1]], [[2, 0], [0, 1]]]

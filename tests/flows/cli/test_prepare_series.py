@@ -12,20 +12,12 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import declarations
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, write_folder
 from fedbnsl.data.generators.dynamic import dynamic
-from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.options.prepare import recipe
 from fedbnsl.tasks.silo.rows import DescribedSeries
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.in_process import InProcessTransport
-
-
-def run(capsys, *words):
-    """Exit code, stdout and stderr of the command line."""
-    with pytest.raises(SystemExit) as leaving:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    return leaving.value.code, said.out, said.err
+from tests.flows.commands import run
 
 
 @pytest.fixture

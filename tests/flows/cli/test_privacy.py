@@ -16,7 +16,7 @@ from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.cli.privacy import forecast_of, noise_in_counts, weakest_dependence
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 
 
 @pytest.mark.parametrize(("rows", "noise"), [(4000, 0.0), (4000, 15.0), (20_000, 60.0), (2000, 40.0)])

@@ -13,7 +13,7 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from fedbnsl import learn
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.engines import artifacts
-from fedbnsl.flows.engines.artifacts import FlowRunLog, data_uri, publish
+from fedbnsl.flows.engines.artifacts import FlowRunLog, ProgressArtifact, data_uri, publish
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.start import learn_inline, precheck
 from fedbnsl.tasks.rounds import Orchestration
@@ -52,6 +52,18 @@ def test_a_line_a_round_in_a_few_requests_and_the_last_at_once():
     assert [len(first), len(rest)] == [1, 7]
     assert first[0]["message"] == "round 1 of at most 9: edges 4  1.5 kB"
     assert {(line["name"], line["level"], line["flow_run_id"]) for line in rest} == {("fedbnsl", logging.INFO, run)}
+
+
+def test_the_progress_is_sent_in_few_requests_and_at_the_end(monkeypatch):
+    sent = []
+    monkeypatch.setattr(artifacts, "create_progress_artifact", lambda done, **given: sent.append(done) or uuid4())
+    monkeypatch.setattr(artifacts, "update_progress_artifact", lambda made, progress: sent.append(progress))
+    progress = ProgressArtifact(Orchestration())
+    for number in range(1, 8):
+        progress(heard(number))
+    assert sent == [pytest.approx(100 / 9)]
+    progress(heard(8, "converged"))
+    assert sent[1:] == [100.0]
 
 
 def test_scores_and_places_are_said_at_the_end(finished):

@@ -19,6 +19,7 @@ from tests.flows.owners import owners_of
 from tests.flows.test_learn import SETTINGS, inline, same
 
 
+@pytest.mark.slow
 def test_a_killed_worker_resumes_from_its_journal(server, example, tmp_path):
     killed = []
 

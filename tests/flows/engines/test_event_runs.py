@@ -17,7 +17,7 @@ from fedbnsl.tasks.transport.federation import SiloFederation
 from fedbnsl.tracking.checkpoint import load
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.pictures.delays import draw_delays, share_times
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 from tests.flows.engines.test_resuming import stop_at
 
 

@@ -62,6 +62,7 @@ def test_a_run_with_parts_gives_what_it_gives_in_memory(numbers):
     same(run(read), run(data))
 
 
+@pytest.mark.slow
 def test_both_engines_learn_the_same_from_parts(server, numbers, tmp_path):
     data, folder = numbers
     finished = learn(LearnSettings(data=str(folder), out=str(tmp_path / "out")))

@@ -13,7 +13,7 @@ from fedbnsl.flows.engines.run_context import RunContext
 from fedbnsl.flows.learn import learn, learn_flow
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.silo.ledger import FileLedger, ledger_path
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 from tests.flows.owners import owners_of
 
 

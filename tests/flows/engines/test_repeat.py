@@ -34,7 +34,7 @@ from fedbnsl.flows.options.repeat import HOOKS, HookOptions, RepeatSettings
 from fedbnsl.tasks.silo.journal import seal
 from fedbnsl.tracking.comparison import Comparison
 from fedbnsl.tracking.result import CompletedRun
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 
 NIGHTLY = RepeatSettings(deployment="nightly")
 

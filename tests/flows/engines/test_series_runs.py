@@ -12,7 +12,7 @@ from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tracking.outputs import FILES
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 from tests.flows.test_learn import inline, same
 
 
@@ -71,13 +71,10 @@ def test_a_run_leaves_all_its_files(series, capsys):
     assert metrics["forecast_mse"] < metrics["persistence_mse"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "params"),
-    [
-        pytest.param("fdbnl", {"lags": "auto"}, marks=pytest.mark.slow),
-        pytest.param("pfdbnl", {"rounds": 5, "participants": 2}, marks=pytest.mark.slow),
-        ("dynotears", {"rounds": 20}),
-    ],
+    [("fdbnl", {"lags": "auto"}), ("pfdbnl", {"rounds": 5, "participants": 2}), ("dynotears", {"rounds": 20})],
 )
 def test_prefect_and_dask_give_what_inline_gives_bit_for_bit(server, series, tmp_path, algorithm, params):
     settings = {"algorithm": algorithm, "params": params}

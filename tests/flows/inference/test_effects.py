@@ -21,6 +21,7 @@ from fedbnsl.flows.inference import effects as effects_module
 from fedbnsl.flows.inference.effects import _learned_anew
 from fedbnsl.flows.inference.run_data import read_run_data
 from fedbnsl.tracking.pictures.forest import draw_forest
+from tests.flows.commands import run
 
 ROWS = {"a": 150, "b": 400, "c": 950}
 
@@ -70,13 +71,6 @@ def of_labels(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "labels"
     known = {"required_arcs": "z->x,x->y,z->y"}
     return fedbnsl.learn(folder, "secure-boss", out=out, engine="inline", small_cells="keep", **known)
-
-
-def run(capsys, *words):
-    with pytest.raises(SystemExit) as leaving:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    return leaving.value.code, said.out, said.err
 
 
 def pooled_slope(tables, y, regressors):

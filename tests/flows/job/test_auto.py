@@ -7,17 +7,15 @@ import pytest
 
 from fedbnsl import learn
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.moments import secure_linear
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.engines.inline import job_inline, run_inline
 from fedbnsl.flows.job.check import algorithm_spec
 from fedbnsl.flows.options.learn import LearnOptions, LearnSettings
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import assert_same_files, run, stop_and_resume
 
 WRITTEN = ("structure.csv", "rounds.csv")
 DATA = {
@@ -89,8 +87,7 @@ def test_both_engines_learn_the_same(capsys, server, two_exchanges, tmp_path):
     for engine in ("inline", "prefect"):
         code, _, err = run(capsys, "learn", two_exchanges, "--engine", engine, "--out", tmp_path / engine)
         assert code == 0, err
-    for name in WRITTEN:
-        assert (tmp_path / "inline" / name).read_bytes() == (tmp_path / "prefect" / name).read_bytes()
+    assert_same_files(tmp_path / "inline", tmp_path / "prefect", WRITTEN)
     one, other = metrics(tmp_path / "inline"), metrics(tmp_path / "prefect")
     assert one["rounds"] == 2
     assert one == other
@@ -99,19 +96,14 @@ def test_both_engines_learn_the_same(capsys, server, two_exchanges, tmp_path):
 @pytest.mark.slow
 def test_a_run_resumed_between_its_exchanges_gives_the_same(server, two_exchanges, tmp_path, monkeypatch, capsys):
     assert run(capsys, "learn", two_exchanges, "--engine", "inline", "--out", tmp_path / "whole")[0] == 0
-
-    def crash(*given):
-        raise RuntimeError("the coordinator stopped")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(secure_linear, "direct_edges", crash)
-        with pytest.raises(RuntimeError):
-            main(["learn", str(two_exchanges), "--out", str(tmp_path / "out")])
-    assert not (tmp_path / "out" / "metrics.json").exists()
-    code, _, err = run(capsys, "learn", "--resume", tmp_path / "out")
-    assert code == 0, err
-    for name in WRITTEN:
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    stop_and_resume(
+        capsys,
+        monkeypatch,
+        "fedbnsl.algorithms.moments.secure_linear.direct_edges",
+        ["learn", two_exchanges],
+        tmp_path / "out",
+    )
+    assert_same_files(tmp_path / "out", tmp_path / "whole", WRITTEN)
     assert metrics(tmp_path / "out") == metrics(tmp_path / "whole")
 
 

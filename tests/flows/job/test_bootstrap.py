@@ -17,19 +17,13 @@ from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.lucas import lucas
-from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.engines.inline import job_inline, run_inline
 from fedbnsl.flows.job.follow_up import resample_spec, with_resamples
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.terminal.summary import progress_bar
+from tests.flows.commands import assert_same_files, run, stop_and_resume
 
 WRITTEN = ("structure.csv", "averaged.csv")
-
-
-def call(*words):
-    with pytest.raises(SystemExit) as leaving:
-        main([str(word) for word in words])
-    return leaving.value.code
 
 
 def edges(path):
@@ -70,7 +64,10 @@ def test_both_engines_give_the_same_strengths_masked_or_not(server, example, tmp
     options = ("-a", "secure-boss", "--bootstrap", 12, "--seed", 3)
     for engine, secure in (("inline", ()), ("prefect", ()), ("prefect", ("--secure",)), ("inline", ("--secure",))):
         out = tmp_path / "-".join((engine, *secure))
-        assert call("learn", example, *options, *secure, "--engine", engine, "--out", out) == 0, capsys.readouterr().err
+        code, said, err = run(capsys, "learn", example, *options, *secure, "--engine", engine, "--out", out)
+        assert code == 0, err
+        assert "bootstrap: 12 resamples in 1 more exchange, " in said
+        assert "strength 1.00" in said
     for name in WRITTEN:
         plain, *others = ((tmp_path / which / name).read_text() for which in ("inline", "prefect"))
         assert others == [plain]
@@ -82,9 +79,6 @@ def test_both_engines_give_the_same_strengths_masked_or_not(server, example, tmp
         for which in ("inline---secure", "prefect---secure")
     }
     assert len(bytes_sent) == 1
-    said = capsys.readouterr().out
-    assert "bootstrap: 12 resamples in 1 more exchange, " in said
-    assert "strength 1.00" in said
 
 
 @pytest.mark.slow
@@ -92,21 +86,15 @@ def test_a_run_resumed_among_its_resamples_gives_the_same(server, example, tmp_p
     from fedbnsl.flows.job import run as running
 
     words = ("learn", example, "-a", "fed-sparse", "-p", "rounds=6", "--bootstrap", 4)
-    assert call(*words, "--engine", "inline", "--out", tmp_path / "whole") == 0
+    assert run(capsys, *words, "--engine", "inline", "--out", tmp_path / "whole")[0] == 0
     whole = running.confidence
 
     def crash(*given):
         whole(*given)
         raise RuntimeError("the coordinator stopped")
 
-    monkeypatch.setattr(running, "confidence", crash)
-    with pytest.raises(RuntimeError):
-        main([str(word) for word in (*words, "--out", tmp_path / "out")])
-    assert not (tmp_path / "out" / "metrics.json").exists()
-    monkeypatch.setattr(running, "confidence", whole)
-    assert call("learn", "--resume", tmp_path / "out") == 0, capsys.readouterr().err
-    for name in WRITTEN:
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    stop_and_resume(capsys, monkeypatch, "fedbnsl.flows.job.run.confidence", words, tmp_path / "out", crash)
+    assert_same_files(tmp_path / "out", tmp_path / "whole", WRITTEN)
 
 
 @pytest.mark.parametrize("name", ["secure-sum", "var"])
@@ -173,8 +161,9 @@ def test_a_private_run_is_refused_before_anything_is_spent(example, tmp_path, ca
     folder = tmp_path / "own"
     shutil.copytree(example, folder, ignore=shutil.ignore_patterns(".fedbnsl"))
     words = ("learn", folder, "-a", "secure-sum", "--epsilon", 5, "--bootstrap", 10, "--engine", "inline")
-    assert call(*words, "--out", tmp_path / "out") == 2
-    assert "--bootstrap: every resample would be another private release" in capsys.readouterr().err
+    code, _, err = run(capsys, *words, "--out", tmp_path / "out")
+    assert code == 2
+    assert "--bootstrap: every resample would be another private release" in err
     assert not list(folder.glob(".fedbnsl/*.ledger"))
 
 

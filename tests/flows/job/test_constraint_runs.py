@@ -21,14 +21,8 @@ def four(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        pytest.param({}, id="plain"),
-        pytest.param({"secure": True}, id="masked", marks=pytest.mark.slow),
-        pytest.param({"epsilon": 5.0, "params": {"insecure_seed": 4}}, id="noisy", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [{}, {"secure": True}, {"epsilon": 5.0, "params": {"insecure_seed": 4}}])
 def test_both_engines_learn_the_same(server, four, tmp_path, given):
     given = {"data": str(four), "algorithm": "fed-pc", **given}
     finished = learn(LearnSettings(out=str(tmp_path / "out"), **given))

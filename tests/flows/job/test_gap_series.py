@@ -13,7 +13,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, time_series, with_gaps
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.dynamic import svar
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 
 W, A = np.zeros((5, 5)), np.diag([0.5, 0.4, -0.5, 0.5, 0.4])
 W[0, 1], W[1, 2], W[3, 4], A[0, 3], A[2, 4] = 0.5, -0.5, 0.5, 0.4, 0.5

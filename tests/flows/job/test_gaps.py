@@ -10,15 +10,13 @@ from fedbnsl import learn
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.moments import secure_linear
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.amputate import amputate
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.generators.mixed import mixed
 from fedbnsl.data.networks.published import network
-from fedbnsl.flows.cli.main import main
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import assert_same_files, run, stop_and_resume
 
 MAKERS = {
     "continuous": lambda: homogeneous(6, 3, 400, 5),
@@ -99,19 +97,10 @@ def test_a_run_stopped_after_em_goes_on_to_the_same_result(server, tmp_path, cap
     write_folder(tmp_path / "data", amputate(homogeneous(6, 3, 300, 9), "mcar", 0.2, np.random.default_rng(2)))
     options = ("learn", tmp_path / "data", "-a", "secure-linear", "-p", "error_variances=free")
     assert run(capsys, *options, "--engine", "inline", "--out", tmp_path / "whole")[0] == 0
-
-    def crash(*given):
-        raise RuntimeError("the coordinator stopped")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(secure_linear, "direct_edges", crash)
-        with pytest.raises(RuntimeError):
-            main([str(word) for word in (*options, "--out", tmp_path / "out")])
-    assert not (tmp_path / "out" / "metrics.json").exists()
-    code, _, err = run(capsys, "learn", "--resume", tmp_path / "out")
-    assert code == 0, err
-    for name in ("structure.csv", "rounds.csv", "model.json"):
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    stop_and_resume(
+        capsys, monkeypatch, "fedbnsl.algorithms.moments.secure_linear.direct_edges", options, tmp_path / "out"
+    )
+    assert_same_files(tmp_path / "out", tmp_path / "whole", ("structure.csv", "rounds.csv", "model.json"))
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 
 from fedbnsl.data.folder.folder import read_structure, write_folder
 from fedbnsl.data.generators.discrete import discrete
-from fedbnsl.flows.cli.main import main
+from tests.flows.commands import run
 
 
 @pytest.fixture
@@ -15,13 +15,6 @@ def folder(tmp_path):
     """Two silos of six discrete variables X0, X1, ..."""
     write_folder(tmp_path / "data", discrete(6, 2, 400, 3))
     return tmp_path / "data"
-
-
-def run(capsys, *words):
-    with pytest.raises(SystemExit) as leaving:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    return leaving.value.code, said.out, said.err
 
 
 @pytest.mark.parametrize("algorithm", ["secure-boss", "fed-pc", "fed-ges"])

@@ -12,7 +12,7 @@ from fedbnsl.flows.engines.inline import job_inline, run_inline
 from fedbnsl.flows.job.check import algorithm_spec
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.options.learn import LearnOptions, LearnSettings
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 
 
 @pytest.fixture(scope="module")

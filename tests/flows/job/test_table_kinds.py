@@ -13,7 +13,7 @@ from fedbnsl import learn
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.silo import runs
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 
 PARTS = {"one": slice(0, 500), "other": slice(500, 1300), "third": slice(1300, 1600)}
 CHAIN = {"b": ["a"], "c": ["b"], "d": ["c"], "e": ["d"]}

@@ -14,8 +14,6 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.interventions import interventions
 from fedbnsl.flows.api.loading import load
-from fedbnsl.flows.cli.main import main
-from fedbnsl.flows.job import run as running
 from fedbnsl.flows.job.check import create_job
 from fedbnsl.flows.job.unknown_targets import check_unknown_targets
 from fedbnsl.flows.options.learn import LearnSettings
@@ -23,7 +21,7 @@ from fedbnsl.tasks.silo.gate import Gate
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.transport.federation import SiloFederation
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import assert_same_files, run, stop_and_resume
 
 WRITTEN = ("structure.csv", "targets.csv", "model.json")
 
@@ -96,24 +94,14 @@ def test_both_engines_agree_and_masks_change_nothing(study, whole, server, tmp_p
     words = ["learn", study[0], "--targets", "unknown", "--secure", "--out", tmp_path / "out"]
     code, _, err = run(capsys, *words)
     assert code == 0, err
-    for name in ("structure.csv", "targets.csv"):
-        assert (tmp_path / "out" / name).read_bytes() == (whole / name).read_bytes()
+    assert_same_files(tmp_path / "out", whole, ("structure.csv", "targets.csv"))
 
 
 @pytest.mark.slow
 def test_a_run_resumed_after_its_targets_were_found_gives_the_same(study, whole, server, tmp_path, monkeypatch, capsys):
-    def crash(*given):
-        raise RuntimeError("the coordinator stopped")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(running, "parameters", crash)
-        with pytest.raises(RuntimeError):
-            main(["learn", str(study[0]), "--targets", "unknown", "--out", str(tmp_path / "out")])
-    assert not (tmp_path / "out" / "metrics.json").exists()
-    code, _, err = run(capsys, "learn", "--resume", tmp_path / "out")
-    assert code == 0, err
-    for name in WRITTEN:
-        assert (tmp_path / "out" / name).read_bytes() == (whole / name).read_bytes()
+    words = ["learn", study[0], "--targets", "unknown"]
+    stop_and_resume(capsys, monkeypatch, "fedbnsl.flows.job.run.parameters", words, tmp_path / "out")
+    assert_same_files(tmp_path / "out", whole, WRITTEN)
 
 
 def test_a_silo_lost_before_the_targets_are_found_ends_the_run(study, monkeypatch):

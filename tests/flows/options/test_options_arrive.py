@@ -14,7 +14,7 @@ from fedbnsl.flows import schedule
 from fedbnsl.flows.api import learning
 from fedbnsl.flows.options.learn import LearnOptions, LearnSettings
 from fedbnsl.flows.options.repeat import HookOptions, RepeatOptions, RepeatSettings
-from tests.flows.cli.test_commands import run
+from tests.flows.commands import run
 from tests.flows.options.values import OTHER
 
 REPEATED = {

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,8 +11,6 @@ from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.engines.inline import job_inline, run_inline
 from fedbnsl.flows.job.score import privacy_metrics, privacy_spent
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.tracking.report.report import report_html
-from fedbnsl.tracking.report.sections import privacy_lines
 from fedbnsl.tracking.result import PrivacySpent
 
 DELTA = 1e-5
@@ -72,23 +69,6 @@ class TestTheLedgersAreTheSource:
         found = privacy_metrics(SPENT, job)
         assert (found["epsilon"], found["epsilon_all_runs"], found["delta"]) == (2.25, 6.5, DELTA)
         assert privacy_metrics(replace(SPENT, broken="known seed"), job)["epsilon"] is None
-
-
-class TestWhatIsShown:
-    def test_in_the_terminal(self):
-        (said,) = privacy_lines(SimpleNamespace(privacy=SPENT, secure=False))
-        assert "ε = 2.25 of 3 spent" in said
-        assert said.endswith("all runs on these rows: ε = 6.5")
-
-    def test_in_the_report(self, job, data):
-        result = run_inline(job, data)
-        html = report_html(replace(result, privacy=SPENT))
-        for label, value in (
-            ("ε spent, maximum over silos", "2.25"),
-            ("ε requested", "3"),
-            ("ε of all runs on these rows, including this one", "6.5"),
-        ):
-            assert f">{value}<" in html.split(label)[1].split("</tr>")[0]
 
 
 class TestChecksums:

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.fingerprint import fingerprint
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.silo.source import FileSource, Parsed
+from tests.tasks.broadcasts import first_broadcast
 
 CHANGED = "silo silo-1: its rows have changed since the run began; start a new run"
 
@@ -63,17 +63,12 @@ def owners(hosted, request):
     return found
 
 
-def asked(owners, terms):
-    algorithm = terms.algorithm()
-    return wire.encode(algorithm.broadcast(algorithm.open_server(terms.schema)))
-
-
 def learn(owners, terms, run_id):
     """The reply to round 1 of a run on the rows that silo-1 describes now."""
     service = owners.services["silo-1"]
     rows = dict(terms.schema.rows, **{"silo-1": service.describe().rows})
     now = replace(terms, run_id=run_id, schema=replace(terms.schema, rows=rows))
-    return service.solve(now, 1, asked(owners, now))
+    return service.solve(now, 1, first_broadcast(now))
 
 
 @pytest.mark.parametrize("name", ["fed-sparse", "notears-admm"])
@@ -93,7 +88,7 @@ def test_the_next_run_is_of_the_rows_that_are_there(owners, name, change):
 @pytest.mark.parametrize("settled", [False, True], ids=["at once", "later"])
 def test_a_run_whose_rows_change_half_way_ends(owners, change, settled):
     terms = owners.terms("notears-admm")
-    service, message = owners.services["silo-1"], asked(owners, terms)
+    service, message = owners.services["silo-1"], first_broadcast(terms)
     if settled:
         time.sleep(0.2)
     service.solve(terms, 1, message)
@@ -109,7 +104,7 @@ def test_a_run_whose_rows_change_half_way_ends(owners, change, settled):
 def test_rows_that_change_while_the_service_is_down_end_the_run(hosted):
     owners = hosted()
     terms = owners.terms("notears-admm")
-    message = asked(owners, terms)
+    message = first_broadcast(terms)
     owners.services["silo-1"].solve(terms, 1, message)
     owners.restart()
     in_place(owners.files["silo-1"])
@@ -120,7 +115,7 @@ def test_rows_that_change_while_the_service_is_down_end_the_run(hosted):
 def test_a_file_that_is_touched_has_the_same_rows(hosted):
     owners = hosted()
     terms = owners.terms("notears-admm")
-    service, message = owners.services["silo-1"], asked(owners, terms)
+    service, message = owners.services["silo-1"], first_broadcast(terms)
     service.solve(terms, 1, message)
     os.utime(owners.files["silo-1"])
     service.solve(terms, 2, message)
@@ -132,7 +127,7 @@ def test_rows_that_change_after_they_were_described(owners):
     service.describe()
     replaced(owners.files["silo-1"])
     with pytest.raises(BadInput, match=CHANGED):
-        service.solve(terms, 1, asked(owners, terms))
+        service.solve(terms, 1, first_broadcast(terms))
 
 
 def test_a_table_that_was_parsed_before_is_not_read_again_unless_its_file_changed(hosted, monkeypatch):
@@ -158,8 +153,8 @@ def test_a_file_that_was_parsed_when_just_written_is_the_same_later(hosted):
     time.sleep(0.2)
     service = SiloService("silo-1", FileSource("silo-1", path, durable=False, parsed=parsed))
     for number in (1, 2):
-        service.solve(terms, number, asked(owners, terms))
-    service.solve(replace(terms, run_id="another"), 1, asked(owners, terms))
+        service.solve(terms, number, first_broadcast(terms))
+    service.solve(replace(terms, run_id="another"), 1, first_broadcast(terms))
 
 
 class TestFingerprint:
@@ -194,7 +189,7 @@ def test_the_algorithm_of_a_run_is_built_once(hosted, monkeypatch):
     factory = replace(known.maker(), build=lambda settings: built.append(settings) or known.build(settings))
     monkeypatch.setitem(registry.ALGORITHMS, "notears-admm", replace(known, maker=lambda: factory))
     terms = owners.terms("notears-admm", {"rho1": "17.0"})
-    message = asked(owners, terms)
+    message = first_broadcast(terms)
     for service in owners.services.values():
         service.solve(terms, 1, message)
         service.solve(terms, 2, message)

@@ -23,6 +23,7 @@ from fedbnsl.tasks.silo.policy import NotAllowed, Policy
 from fedbnsl.tasks.silo.runs import Members, RunTerms, SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.configuration import new_authority, pem, read_silo_file
+from tests.tasks.broadcasts import first_broadcast
 
 ROWS = 40
 EPSILON = Policy(epsilon=1.0, total_epsilon=3.0)
@@ -42,11 +43,6 @@ def remote(path, said=None, **guard):
 def terms(algorithm, rows, params=None, run="run", declared=None):
     schema = Schema(("x", "y"), rows)
     return RunTerms(run, registry.pack(registry.specify(algorithm, params)), schema, 0, declared=declared or Declared())
-
-
-def first_broadcast(asked):
-    algorithm = asked.algorithm()
-    return wire.encode(algorithm.broadcast(algorithm.open_server(asked.schema)))
 
 
 LIES = {

@@ -22,6 +22,7 @@ from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
 from fedbnsl.tasks.transport.channel import connect_to_coordinator
 from fedbnsl.tasks.transport.configuration import read_federation_file
+from tests.tasks.broadcasts import first_broadcast
 
 SILOS = ("a", "b", "c")
 ROWS = 600
@@ -91,11 +92,6 @@ def terms(run, rows, **settings):
     schema = Schema(("x", "y"), rows)
     spec = registry.pack(registry.specify("secure-sum", settings))
     return RunTerms(run, spec, schema, 0, declared=declarations(ABOUT))
-
-
-def first_broadcast(asked):
-    algorithm = asked.algorithm()
-    return wire.encode(algorithm.broadcast(algorithm.open_server(asked.schema)))
 
 
 def ask(running, silo, method, *arguments):

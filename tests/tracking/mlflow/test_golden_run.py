@@ -60,17 +60,6 @@ def test_runs_are_logged_as_expected(runs):
     expected.check("mlflow", found)
 
 
-def test_figures_of_rounds_and_of_the_run_do_not_mix(runs):
-    client, run, _ = runs["weighted"]
-    history = client.get_metric_history(run.info.run_id, "round/bytes_up")
-    assert [(one.step, one.value) for one in history] == [(1, 61_000), (2, 122_000), (3, 183_000)]
-    metrics = run.data.metrics
-    assert (metrics["bytes_up"], metrics["bytes_down"]) == (366_017, 86_423)
-    assert metrics["megabytes"] == pytest.approx(0.45244)
-    assert run.data.params.items() >= {"variables": "6", "silos": "3", "rows": "1803", "rho1": "1009.0"}.items()
-    assert "preset" not in run.data.params
-
-
 def test_the_structure_of_a_round_has_sources_and_targets_in_place(runs):
     _, _, kept = runs["weighted"]
     content = json.loads((kept / "rounds" / "structure-0003.json").read_text())

@@ -7,12 +7,10 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.core.knowledge import Knowledge
-from fedbnsl.algorithms.graphs.strengths import edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.report import report as layout
 from fedbnsl.tracking.report.report import LIBRARY, OWN_SCRIPTS, explore_scripts, graph_data, report_html, script
-from fedbnsl.tracking.result import NO_PARAMETERS, Confidence
+from fedbnsl.tracking.result import NO_PARAMETERS
 
 
 def data_of(result):
@@ -25,33 +23,12 @@ def with_structure(result, weights, kind="dag", truth=None):
     return replace(result, structure=Structure(names, np.array(weights, float), kind), truth=true)
 
 
-def test_an_edge_is_told_with_all_that_is_known_of_it(chain):
-    known = replace(chain.schema, knowledge=Knowledge(required=(("a", "b"),)))
-    strengths = edge_strengths([chain.structure] * 3 + [Structure(("a", "b", "c"), np.zeros((3, 3)))])
-    sure = replace(chain, schema=known, confidence=Confidence(strengths, 0.5, chain.structure, 1, 10))
-    first, second = data_of(sure)["edges"]
-    assert (first["source"], first["target"], first["marks"], first["text"]) == (0, 1, [1, 2], "a → b")
-    assert (first["weight"], first["true"], first["category"], first["required"]) == (2.0, 2.0, "right", True)
-    assert (first["strength"], first["direction"]) == (0.75, 1.0)
-    assert "required" not in second
-    assert "lag" not in second
-
-
 def test_marks_of_a_pag_and_of_a_cpdag_are_told(chain):
     pag = data_of(with_structure(chain, [[0, 2, 0], [3, 0, 2], [0, 2, 0]], "pag"))
     assert [edge["marks"] for edge in pag["edges"]] == [[3, 2], [2, 2]]
     assert all("weight" not in edge for edge in pag["edges"])
     cpdag = data_of(with_structure(chain, [[0, 1, 0], [1, 0, 0], [0, 1, 0]], "cpdag"))
     assert sorted(edge["marks"] for edge in cpdag["edges"]) == [[1, 1], [1, 2]]
-
-
-def test_edges_across_time_have_their_lag_and_own_pasts_are_loops(over_time):
-    data = data_of(over_time)
-    assert data["lags"] == 2
-    loops = [edge for edge in data["edges"] if edge["source"] == edge["target"]]
-    assert len(loops) == 3
-    assert {edge["lag"] for edge in loops} == {1}
-    assert ("a[t-2] → c", 2, "extra") in {(edge["text"], edge.get("lag"), edge["category"]) for edge in data["edges"]}
 
 
 def test_a_way_goes_from_source_to_target_round_what_lies_between(chain):

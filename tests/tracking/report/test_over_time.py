@@ -11,49 +11,12 @@ from fedbnsl.algorithms.parameters.networks import linear_network
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.report.sections import warnings
 from fedbnsl.tracking.result import stability_warning
-from tests.tracking.report.page import one_line
 from tests.tracking.report.test_report import parsed
 
 
 def part(html, title):
     page = unescape(html)
     return page[page.index(f"<h2>{title}") :].partition("</section>")[0]
-
-
-def test_edges_within_one_time_and_across_stand_apart(over_time):
-    html = report_html(over_time)
-    assert (
-        "1 edge within one time step and 4 edges across time in the structure common to all silos among 3"
-        in one_line(html)
-    )
-    within, across = part(html, "Edges within one time step"), part(html, "Edges across time")
-    assert "a → b" in within
-    assert "a[t-2] → c" in across
-    assert "✗ extra" in across
-    assert "b → c" in within
-    assert "[t-1]</td>" not in within
-    assert "b[t-1] → b" not in across
-    own = part(html, "Effects of a variable's own past")
-    assert own.count("0.5</td>") == own.count("0.4</td>") == 3
-    parsed(html)
-
-
-def test_scores_of_both_kinds_and_of_every_silo(over_time):
-    html = report_html(over_time)
-    scores = part(html, "Scores")
-    for said in ("within one time step (W)", "across time (A)", "These values are means over the silos.", "lagged"):
-        assert said in scores
-    assert "spectral" not in scores
-    silos = part(html, "Silos")
-    assert "lagged SHD" in silos
-    assert silos.count(">north<") == 2
-
-
-def test_forecasts_are_held_against_as_it_was(over_time):
-    html = part(report_html(over_time), "Forecasts one step ahead")
-    for said in ("data to which the model was fitted", "persistence forecast", "0.25", "Spectral radius"):
-        assert said in html
-    assert "dynamic linear Gaussian network with 2 lags" in report_html(over_time)
 
 
 @pytest.mark.parametrize("radius", [1.0, 1.07])
@@ -63,20 +26,6 @@ def test_a_model_that_explodes_is_a_warning(over_time, radius):
     assert said == stability_warning(loud)
     assert f"the spectral radius is {radius:.3f}" in said
     assert warnings(over_time) == []
-
-
-def test_how_many_silos_have_each_edge(over_time):
-    other = replace(over_time.structure, weights=over_time.structure.weights.T)
-    html = report_html(replace(over_time, local_structures={"north": over_time.structure, "south": other}))
-    shared = part(html, "Edges by silo")
-    assert "silos of 2" in shared
-    for row in ('a → b</td><td class="number">1</td><td class="number">1', 'b[t-1] → b</td><td class="number">2'):
-        assert row in shared
-    assert "its direction is uncertain" in shared
-    assert "in the structure common to all silos" in html
-    assert "directions assume" in part(html, "Edges within one time step")
-    assert "spectral radius" in part(html, "Silos")
-    assert "Edges by silo" not in report_html(replace(over_time, local_structures={}, averaged=False))
 
 
 def test_a_silo_whose_own_structure_explodes_is_named(over_time):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, TAIL
 from fedbnsl.algorithms.graphs.strengths import edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import Network, linear_network
@@ -124,23 +123,6 @@ def test_only_the_strongest_of_many_edges_are_stated():
     assert found.weaker == 36 - MAX_STATEMENTS
     sizes = [one.size for one in found.sentences]
     assert sizes == sorted(sizes, reverse=True)
-
-
-@pytest.mark.parametrize(
-    ("marks", "said"),
-    [
-        ((TAIL, ARROW), "a causes b, perhaps through other variables"),
-        ((CIRCLE, ARROW), "b does not cause a; a causes b, or they have an unmeasured common cause"),
-        ((ARROW, ARROW), "an unmeasured common cause; neither causes the other"),
-        ((CIRCLE, CIRCLE), "they depend on each other; the data leave open why"),
-    ],
-)
-def test_the_marks_of_a_pag_are_read(marks, said):
-    at_a, at_b = marks
-    weights = np.zeros((2, 2))
-    weights[0, 1], weights[1, 0] = at_b, at_a
-    (one,) = statements(run(Structure(("a", "b"), weights, "pag"))).sentences
-    assert said in one.text
 
 
 def test_released_weights_have_no_interval():
