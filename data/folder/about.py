@@ -7,14 +7,23 @@ silo files. `Reading` has the options of the reader (columns, silos, missing val
 import codecs
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 from annotated_types import Gt
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, ValidationInfo, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from fedbnsl.algorithms.core.schema import Kind, Transform
 from fedbnsl.algorithms.errors import BadInput, quoted
@@ -110,11 +119,21 @@ class About(BaseModel):
     set: Any = None
     """the variables that were set in test data"""
 
+    @field_validator("encoding")
+    @classmethod
+    def _check_encoding(cls, encoding: str | None, info: ValidationInfo) -> str | None:
+        try:
+            codecs.lookup(encoding or "utf-8")
+        except LookupError:
+            raise BadInput(
+                f"{info.context}: encoding: {quoted(str(encoding))} is not an encoding that Python has"
+            ) from None
+        return encoding
+
     @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> Self:
-        """Raise `BadInput` for invalid levels, an unknown encoding, and declarations that contradict each other."""
+    def _check_kinds(self, info: ValidationInfo) -> Self:
+        """Raise `BadInput` for invalid levels, and for levels and kinds that contradict each other."""
         place = str(info.context)
-        labelled = {*self.levels, *(name for name, kind in self.columns.items() if kind == "discrete")}
         for name, labels in self.levels.items():
             check_labels(place, name, labels)
         if self.levels and self.kind in ("continuous", "events"):
@@ -125,23 +144,21 @@ class About(BaseModel):
             if self.kind not in fitting or (numbers and name in self.levels):
                 other = "it has levels" if name in self.levels else f"the kind of the data is {self.kind}"
                 raise BadInput(f"{place}: columns: {quoted(name)} is {kind}, but {other}; is the kind mixed?")
+        return self
+
+    @model_validator(mode="after")
+    def _check_numbers(self, info: ValidationInfo) -> Self:
+        """Raise `BadInput` for a transform or a unit of a column of labels, and for an ambiguous decimal comma."""
+        place = str(info.context)
+        labelled = self.levels.keys() | {name for name, kind in self.columns.items() if kind == "discrete"}
         for name in self.transform:
             if name in labelled:
                 raise BadInput(f"{place}: transform: {quoted(name)} has labels: only numbers can be transformed")
         for silo, factors in self.scale.items():
-            for name in factors:
-                if name in labelled:
-                    raise BadInput(
-                        f"{place}: scale: {quoted(silo)}: {quoted(name)} has labels: only numbers have a unit"
-                    )
+            for name in labelled & factors.keys():
+                raise BadInput(f"{place}: scale: {quoted(silo)}: {quoted(name)} has labels: only numbers have a unit")
         if self.decimal == self.separator == ",":
             raise BadInput(f"{place}: decimal: ',' is already the separator")
-        try:
-            codecs.lookup(self.encoding or "utf-8")
-        except LookupError:
-            raise BadInput(
-                f"{place}: encoding: {quoted(str(self.encoding))} is not an encoding that Python has"
-            ) from None
         return self
 
 
@@ -174,29 +191,29 @@ def _fault(about: Mapping[str, Any], place: str, errors: Sequence[Any]) -> str:
     cause = innermost.get("ctx", {}).get("error")
     if isinstance(cause, BadInput):
         return str(cause)
-    key, names = innermost["loc"][0], list[str]()
-    value: Any = about
+    key = innermost["loc"][0]
     if innermost["type"] == "extra_forbidden":
         near = get_close_matches(key, known_keys(), 1)
         instead = f"did you mean {quoted(near[0])}?" if near else "remarks have the key 'comment'"
         return f"{place}: unknown key {quoted(key)}; {instead}"
-    for part in innermost["loc"]:  # has the names of types, too
-        if isinstance(value, Mapping) and part in value:
-            names.append(quoted(part))
-            value = value[part]
-        elif isinstance(value, list | tuple) and isinstance(part, int):
-            value = value[part]
-    expected, example = dict[str, None](), ""
-    for error in errors:
-        if error["loc"][0] == key and error["input"] is innermost["input"]:
-            expected[error.get("ctx", {}).get("expected") or EXPECTED.get(error["type"], "valid")] = None
+    same = [one for one in errors if one["loc"][0] == key and one["input"] is innermost["input"]]
+    expected = dict.fromkeys(one.get("ctx", {}).get("expected") or EXPECTED.get(one["type"], "valid") for one in same)
     if "a number" in expected:
         expected.pop("a whole number", None)
     field = About.model_fields.get(key)
-    if field is not None and field.examples:
-        example = f", such as {json.dumps(field.examples[0])}"
-    where = ": ".join([place, key, *names[1:]])
-    return f"{where}: {quoted(str(value))} is not {' or '.join(expected)}{example}"
+    example = f", such as {json.dumps(field.examples[0])}" if field is not None and field.examples else ""
+    where = ": ".join([place, key, *map(quoted, _names_in(about[key], innermost["loc"][1:]))])
+    return f"{where}: {quoted(str(innermost['input']))} is not {' or '.join(expected)}{example}"
+
+
+def _names_in(value: Any, location: Sequence[str | int]) -> Iterator[str]:
+    """The keys of objects in pydantic's location of an error, which also has indices, and names of types."""
+    for part in location:
+        if isinstance(value, Mapping) and part in value:
+            yield str(part)
+            value = value[part]
+        elif isinstance(value, list | tuple) and isinstance(part, int):
+            value = value[part]
 
 
 def known_keys() -> tuple[str, ...]:

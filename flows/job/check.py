@@ -33,11 +33,7 @@ REMEDIES = {
 
 
 def _check_data(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` if the entry of the algorithm does not have the kind of the data, or a feature of the data.
-
-    The message names those of `auto`'s choices for the data that have it. If the algorithm of `job` is private, the
-    choices are private algorithms.
-    """
+    """Raise `BadInput` if the entry of the algorithm does not have the kind of the data, or a feature of the data."""
     name, dataset, entry = job.spec.name, job.dataset, registry.entry(job.spec.name)
     private = registry.build(job.spec).private is not None
     series, column, silo = schema.kind == "time-series", next(iter(schema.levels), ""), "".join(schema.streamed[:1])
@@ -63,10 +59,19 @@ def _check_data(job: Job, schema: Schema) -> None:
     }
     for demand, (holds, fault) in demands.items():
         if holds and demand not in (*entry.kinds, *entry.takes):
-            others = {one.name: registry.entry(one.name) for one in choices(schema, private=private)}
-            fitting = " or ".join(one for one, other in others.items() if demand in (*other.kinds, *other.takes))
-            remedies = (f"use {fitting}" if fitting else "", REMEDIES.get(demand, ""))
+            remedies = (suitable_algorithms(job, schema, demand), REMEDIES.get(demand, ""))
             raise BadInput(f"{name} {fault}: {', or '.join(filter(None, remedies))}")
+
+
+def suitable_algorithms(job: Job, schema: Schema, demand: Kind | Feature) -> str:
+    """The advice to use one of those of `auto`'s choices for the data that take `demand`; "" if none does.
+
+    If the algorithm of `job` is private, the choices are private algorithms.
+    """
+    private = registry.build(job.spec).private is not None
+    entries = {one.name: registry.entry(one.name) for one in choices(schema, private=private)}
+    names = [name for name, entry in entries.items() if demand in (*entry.kinds, *entry.takes)]
+    return f"use {' or '.join(names)}" if names else ""
 
 
 def check(job: Job, schema: Schema) -> None:
