@@ -1,6 +1,7 @@
 """From options to a job: the algorithm with its typed settings, and the checks before round 1."""
 
 import math
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
@@ -16,12 +17,12 @@ from fedbnsl.data.folder.scan import check_levels_public
 from fedbnsl.data.folder.targets import UNKNOWN
 
 from ..options.learn import LearnOptions, LearnSettings
-from .fit import check_held_out
+from .fit import held_out_refusal
 from .follow_up import resampling_refusal
 from .job import Job
 from .preparation import knowledge_of, outlier_refusal
 from .score import check_truth
-from .tuning import check_tuning
+from .tuning import tuning_refusal
 from .unknown_targets import check_unknown_targets
 
 AS_IF_OBSERVED = "use --targets none to learn as if there had been no experiment"
@@ -74,13 +75,24 @@ def suitable_algorithms(job: Job, schema: Schema, demand: Kind | Feature) -> str
     return f"use {' or '.join(names)}" if names else ""
 
 
+REFUSALS: dict[str, tuple[Callable[[LearnSettings], object], Callable[[Job, Schema], str]]] = {
+    "--outliers set-aside": (lambda settings: settings.outliers == "set-aside", outlier_refusal),
+    "--bootstrap": (lambda settings: settings.bootstrap, resampling_refusal),
+    "--held-out": (lambda settings: settings.held_out, held_out_refusal),
+    "--tune": (lambda settings: settings.tune, tuning_refusal),
+}
+"""by option: whether it is requested, and why these data or this learner cannot have it ("" if they can)"""
+
+
 def check(job: Job, schema: Schema) -> None:
     """Raise `BadInput` for data, a truth or settings that the algorithm cannot use."""
     name, entry = job.spec.name, registry.entry(job.spec.name)
     if schema.kind == "events" and parse_transforms(job.settings.transform) != ("none", ()):
         raise BadInput(f"--transform is for columns of numbers, and the rows of {job.dataset} are events")
-    _check_outliers(job, schema)
     _check_adjustment(job, schema)
+    for option, (requested, refusal) in REFUSALS.items():
+        if requested(job.settings) and (reason := refusal(job, schema)):
+            raise BadInput(f"{option}: {reason}")
     _check_data(job, schema)
     _check_experiments(job, schema)
     if entry.needs_truth and job.truth is None:
@@ -89,10 +101,6 @@ def check(job: Job, schema: Schema) -> None:
     if entry.pooled and job.settings.secure:
         raise BadInput(f"--secure: {name} pools all rows in one place, so there is nothing to mask")
     algorithm.is_masked(schema, requested=job.settings.secure)
-    if job.settings.bootstrap and (reason := resampling_refusal(job, schema)):
-        raise BadInput(f"--bootstrap: {reason}")
-    check_held_out(job, schema)
-    check_tuning(job, schema)
     if job.budget.delta and math.isinf(job.budget.epsilon):
         raise BadInput("--budget-delta needs a --budget")
     if algorithm.private is not None:
@@ -178,15 +186,6 @@ def create_job(
         knowledge_of(settings, schema.variables),
         silo_weights=silo_weights,
     )
-
-
-def _check_outliers(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` if outliers should be set aside, but the data or the learner do not allow it."""
-    reason = outlier_refusal(job, schema)
-    if job.settings.outliers == "keep" or not reason:
-        return
-    where = "an ε" if registry.build(job.spec).private is not None else job.dataset
-    raise BadInput(f"--outliers set-aside cannot be used with {where}: {reason}")
 
 
 def _check_adjustment(job: Job, schema: Schema) -> None:

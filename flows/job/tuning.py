@@ -79,20 +79,21 @@ def candidate_specs(options: LearnOptions) -> list[tuple[dict[str, str], Algorit
     return [(one, options.specify(options.algorithm, one)) for one in chosen]
 
 
-def check_tuning(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` if tuning is requested, but the run cannot be tuned."""
-    if not job.settings.tune:
-        return
-    specs = candidate_specs(job.settings)
-    name = job.spec.name
+def tuning_refusal(job: Job, schema: Schema) -> str:
+    """The reason why the settings cannot be tuned in this run; empty if they can.
+
+    Raises `BadInput` for invalid candidates.
+    """
+    name, specs = job.spec.name, candidate_specs(job.settings)
     if any(registry.build(spec).private is not None for _, spec in specs):
-        raise BadInput("--tune: every candidate would be another release, which ε does not cover: tune on public data")
+        return "every candidate would be another release, which ε does not cover: tune on public data"
     if reason := resampling_refusal(job, schema):
-        raise BadInput(f"--tune compares candidates on resamples of the rows: {reason}")
+        return f"candidates are compared on resamples of the rows: {reason}"
     if registry.entry(name).lags_before and schema.kind in SERIES:
-        raise BadInput(f"--tune: {name} chooses its lags before it learns from series: compare whole runs instead")
+        return f"{name} chooses its lags before it learns from series: compare whole runs instead"
     if job.settings.tune_by == "held-out" and not has_moments(job, schema):
-        raise BadInput("--tune-by held-out is for numbers without empty cells: use stars")
+        return "--tune-by held-out is for numbers without empty cells: use stars"
+    return ""
 
 
 def has_moments(job: Job, schema: Schema) -> bool:
