@@ -11,7 +11,6 @@ setup(
     include_package_data=False,
     package_data={
         "fedbnsl": ["py.typed"],
-        "fedbnsl.data.folder": ["about.schema.json"],
         "fedbnsl.tracking.report": ["scripts/*.js", "templates/*"],
     },
 )

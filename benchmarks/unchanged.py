@@ -5,7 +5,8 @@
     python benchmarks/unchanged.py compare FILE.json fed-pc pc    # only the runs whose names begin so
 
 Structure, scores, metrics, the rows of all rounds, local structures and parameters are compared bit for bit. Only the
-seconds are left out. Floating-point sums depend on the machine's BLAS, so both versions must run on the same machine.
+seconds are left out; metrics that are not in FILE.json are named, and not compared. Floating-point sums depend on the
+machine's BLAS, so both versions must run on the same machine.
 """
 
 import hashlib
@@ -134,6 +135,9 @@ def main() -> None:
         return
     recorded = json.loads(path.read_text(encoding="utf-8"))
     expected = {name: one for name, one in recorded.items() if len(sys.argv) == 3 or name in found}
+    new = new_metrics(expected, found)
+    if new:
+        print(f"not compared, as the recording does not have them: {', '.join(new)}")
     differing = [name for name in expected if found.get(name) != expected[name]]
     for name in differing:
         print(f"{name}: {difference(expected[name], found.get(name, {}))}")
@@ -219,6 +223,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value.item() if isinstance(value, np.generic) else value
+
+
+def new_metrics(expected: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    """Remove from the `found` runs the metrics that the `expected` runs do not have, and return their names."""
+    new = set()
+    for name in expected.keys() & found.keys():
+        more = found[name]["metrics"].keys() - expected[name]["metrics"].keys()
+        for metric in more:
+            del found[name]["metrics"][metric]
+        new |= more
+    return sorted(new)
 
 
 def difference(expected: Any, found: Any) -> str:

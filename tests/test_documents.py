@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
+from fedbnsl.algorithms.registry import ALGORITHMS
 from fedbnsl.data.folder.about import known_keys
 from fedbnsl.flows.cli.main import COMMANDS, command
 
@@ -115,9 +116,16 @@ def test_the_reference_of_about_json_has_every_key():
     rows = re.findall(r"^\| (`[^|]+?) \|", page, re.MULTILINE)
     listed = {name for row in rows for name in re.findall(r"`([$\w]+)`", row)}
     keys = keys_read_from_about()
-    assert {"kind", "levels", "columns", "missing", "checksums", "truth"} <= keys
+    assert {"levels", "columns", "missing", "checksums", "truth"} <= keys
     assert sorted(keys - set(known_keys())) == []
     assert listed == set(known_keys())
+
+
+def test_the_features_of_data_that_learners_take_are_those_of_their_entries():
+    page = (ROOT / "docs/algorithms.md").read_text("utf-8")
+    takes = {(name, ", ".join(one.kinds), ", ".join(one.takes)) for name, one in ALGORITHMS.items() if one.takes}
+    listed = re.findall(r"^\| `([\w-]+)` \| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)
+    assert set(listed) == takes
 
 
 def test_the_commands_and_exit_codes_of_the_documents_are_those_of_the_program():

@@ -17,7 +17,7 @@ with the ℓ₁ term on B_p (Fassy El Fehri et al.) or on W (Ng & Zhang). The se
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +108,7 @@ class Additions(Settings):
     """scale all penalties by the variables' mean squares"""
     fix_order: bool = False
     """fix the order of the variables once h is small"""
-    fix_order_h: Positive = 2e-3
+    fix_order_h: ClassVar[float] = 2e-3
     """h below which the order is fixed; above 20 variables, the limit is this times d / 20"""
     order_searches: CountOrNone = 0
     """maximum number of searches for a better order after the order is fixed, by reversed edges and by the fitted model

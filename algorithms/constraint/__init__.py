@@ -23,8 +23,7 @@ ALGORITHMS: dict[str, Entry] = {
         kinds=(*ANY_ROWS, *SERIES),
         lags_before=True,
         reach=2,
-        gaps=True,
-        streams=True,
+        takes=("empty cells", "rows in passes"),
         directs_by_knowledge=True,
     ),
     "fed-fci": Entry(
@@ -36,8 +35,7 @@ ALGORITHMS: dict[str, Entry] = {
         disclosure=SUMMED,
         maker=lazy_factory("constraint.fed_pc:FederatedSettings", "fed_fci"),
         kinds=ANY_ROWS,
-        gaps=True,
-        streams=True,
+        takes=("empty cells", "rows in passes"),
     ),
 }
 """the learners of this family, by name"""

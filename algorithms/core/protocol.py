@@ -136,7 +136,7 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
 
     open_silo: Callable[[Any, Schema, str, np.random.Generator], Silo]
     """(table `[n_rows, n_variables]`, public schema, this silo's name, its random generator) -> its private state;
-    the table may be read in passes (`statistics/moments.py`) if the algorithm's entry has `streams`"""
+    the table may be read in passes (`statistics/moments.py`) if its entry takes rows in passes"""
     open_server: Callable[[Schema], Server]
     broadcast: Callable[[Server], Broadcast]
     """the only message to the silos"""

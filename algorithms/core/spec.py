@@ -25,6 +25,16 @@ OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
 ANY_ROWS: tuple[Kind, ...] = (*OWN_ROWS, "mixed")
 SERIES: tuple[Kind, ...] = ("time-series",)
 EVENTS: tuple[Kind, ...] = ("events",)
+Feature = Literal[
+    "empty cells",
+    "empty cells in series",
+    "labels in series",
+    "rows in passes",
+    "series in passes",
+    "targets of experiments",
+]
+"""what data may have besides a kind: empty cells of tables or of series of numbers, columns of labels in time series,
+rows that a silo reads in passes because they exceed its memory, and variables that experiments have set"""
 
 
 def always(settings: Any) -> bool:
@@ -109,18 +119,12 @@ class Entry:
     private: bool = False
     """whether its settings have an ε"""
     kinds: tuple[Kind, ...] = ("continuous",)
-    gaps: bool = False
-    """whether tables may have empty cells"""
-    series_gaps: bool = False
-    """whether time series of numbers may have empty cells; otherwise rows with an empty cell end a stretch"""
+    takes: tuple[Feature, ...] = ()
+    """the features that its data may have; refusals, `fedbnsl algorithms` and the documents follow from it"""
     reach: int = 1
     """for time series, the number of earlier rows in a window for each lag of the settings"""
     fills: bool = False
     """whether silos impute empty cells of discrete data before the algorithm learns"""
-    streams: bool = False
-    """whether silos may read their tables in passes, if the rows exceed their memory"""
-    streams_series: bool = False
-    """whether silos may read their time series in passes"""
     pooled: bool = False
     """whether it is a baseline on pooled rows, which runs on one silo with all rows"""
     needs_truth: bool = False
@@ -144,24 +148,16 @@ class Entry:
     """whether its search uses background knowledge, which then directs further edges of a CPDAG"""
     scores_tables: bool = False
     """whether it compares scores of summed count tables, whose margins over common variables must then be equal"""
-    labelled_series: bool = False
-    """whether time series may have columns of labels, such as states and alarms"""
     one_sum: Callable[[Any], bool] = lambda settings: False
     """(settings) -> whether, for numbers without empty cells, the sum of the first exchange determines the graph or its
     equivalence class"""
     server_settings: tuple[str, ...] = ()
     """the settings that only the server uses, so that a silo's reply to a request does not depend on them"""
-    experiments: bool = False
-    """whether it uses the targets of experiments"""
     subtracts_means: bool = False
     """whether it always subtracts the mean of all rows from time series"""
     at_sums: Mapping[str, Any] | None = field(default=None, hash=False)
     """the values of settings with which all its releases are masked sums that level `sums` allows, whatever the other
     settings are; None if there are none"""
-
-    def reads_in_passes(self, kind: Kind) -> bool:
-        """Whether silos may read rows of this kind in passes."""
-        return self.streams_series if kind == "time-series" else self.streams
 
     @property
     def config(self) -> type[Any]:

@@ -11,8 +11,7 @@ STEPS: dict[str, Entry] = {
         disclosure="once, how the means of other columns differ where a column is empty; masked if the run is",
         maker=lazy_factory("diagnosis.missingness:Missingness"),
         kinds=ANY_ROWS,
-        gaps=True,
-        streams=True,
+        takes=("empty cells", "rows in passes"),
     ),
     "diagnosis": Entry(
         releases=lambda broadcast: "own figures" if broadcast.rows else "moments",
@@ -24,9 +23,7 @@ STEPS: dict[str, Entry] = {
         "season and a change of weights; and its part of the gain of transforms, and of sums over parts of its series",
         maker=lazy_factory("diagnosis.exchange:Diagnosis"),
         kinds=("continuous", "mixed", *SERIES),
-        gaps=True,
-        streams=True,
-        streams_series=True,
+        takes=("empty cells", "rows in passes", "series in passes"),
     ),
     "diagnosis-tables": Entry(
         releases=lambda broadcast: "own figures" if len(broadcast.counts) else "counts",
@@ -37,8 +34,7 @@ STEPS: dict[str, Entry] = {
         "on the silo's distance from the other silos, each with the column of its maximum",
         maker=lazy_factory("diagnosis.tables:TableDiagnosis"),
         kinds=("discrete",),
-        gaps=True,
-        streams=True,
+        takes=("empty cells", "rows in passes"),
     ),
     "fit-tables": Entry(
         releases="counts",
@@ -50,7 +46,7 @@ STEPS: dict[str, Entry] = {
         "with the parents of one end, once; masked if the run is",
         maker=lazy_factory("diagnosis.implied:FitTables"),
         kinds=("discrete",),
-        streams=True,
+        takes=("rows in passes",),
     ),
 }
 """exchanges of a run besides those of its algorithm"""

@@ -31,6 +31,8 @@ from .step_noise import deviations
 
 # The order is fixed in the last rounds, so that recently reversed edges are still fitted.
 FINAL_ROUNDS = 2
+PASSES = 5
+"""maximum number of passes of moves that improve the order"""
 # The variance that a parent must explain, in units of the smallest variance, is the first number times the standard
 # deviation of the noise in a step, but at least the second and at most the third number.
 PRICE_OF_STEP_NOISE, MIN_PRICE, MAX_PRICE = 6.0, 0.05, 0.12
@@ -133,7 +135,7 @@ def refit_order(
 
     If the new order reverses an edge, both of its variables get the weights of the model.
     """
-    model = equal_variance(implied_covariance(W, spread**2), least, settings.max_parents, settings.passes)
+    model = equal_variance(implied_covariance(W, spread**2), least, settings.max_parents, PASSES)
     place = np.argsort(model.order)
     turned = (W != 0) & ~forward(place, len(W))
     return np.where(turned.any(axis=0) | turned.any(axis=1), model.weights, W), place

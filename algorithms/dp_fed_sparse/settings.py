@@ -154,8 +154,6 @@ class DpFedSparse(PrivateSettings):
     """order: variance that a parent must explain, in units of the smallest variance; 0: from the noise"""
     max_parents: Count = 12
     """order: maximum number of parents of a variable"""
-    passes: CountOrNone = 5
-    """order: maximum number of passes of moves that improve the order"""
     rho1: Positive = 0.3
     """notears: weight of h² per silo"""
     rho1_growth: Factor = 1.3

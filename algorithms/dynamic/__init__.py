@@ -14,7 +14,7 @@ ALGORITHMS: dict[str, Entry] = {
         lags_before=True,
         equal_variances=always,
         varying_messages=True,
-        streams_series=True,
+        takes=("series in passes",),
     ),
     "pfdbnl": Entry(
         releases="ADMM step",
@@ -49,7 +49,7 @@ ALGORITHMS: dict[str, Entry] = {
         maker=lazy_factory("dynamic.var:Var"),
         kinds=SERIES,
         subtracts_means=True,
-        streams_series=True,
+        takes=("series in passes",),
     ),
 }
 """the learners of this family, by name"""
@@ -64,7 +64,7 @@ STEPS: dict[str, Entry] = {
         "with --secure",
         maker=lazy_factory("dynamic.lag_order:LagOrder"),
         kinds=SERIES,
-        streams_series=True,
+        takes=("series in passes",),
     ),
 }
 """additional exchanges of a run, before or after those of its algorithm"""

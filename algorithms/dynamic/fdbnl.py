@@ -15,7 +15,7 @@ grows.
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from ..admm.fed_sparse import FedSparse, consensus_of, lasso_solver, paper_setti
 from ..admm.notears_admm import closed_form
 from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import AUTO, Lags, Schema, check_lags, require_fixed_lags
-from ..core.settings import Count, Factor, NonNegative, Positive
+from ..core.settings import Count, Factor, NonNegative
 from ..graphs.structure import Structure
 
 
@@ -41,7 +41,7 @@ class Fdbnl(FedSparse):
     """λ_A / λ_W, the relative price of the weight of a lagged edge"""
     threshold: NonNegative = 0.15
     send_threshold: NonNegative = 0.001
-    fix_order_h: Positive = 0.03
+    fix_order_h: ClassVar[float] = 0.03
     center: bool = True
     """subtract each silo's own levels: the means of its columns that differ significantly from zero"""
     closed_form: bool = False

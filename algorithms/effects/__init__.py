@@ -11,7 +11,7 @@ STEPS: dict[str, Entry] = {
         "and four to eight times for labels; for labels also sums of risks and of their gradients; always masked",
         maker=lazy_factory("effects.adjusted_regressions:AdjustedRegressions"),
         kinds=("continuous", "mixed"),
-        gaps=True,
+        takes=("empty cells",),
     ),
 }
 """exchanges outside of runs, for the effects of a finished run"""

@@ -75,16 +75,18 @@ def impose_knowledge(structure: Structure, required: Bools, possible: Bools) -> 
     """`structure` with all `required` arcs and no impossible arcs; `required` and `possible` are `[d, d]`.
 
     A required arc that was not learned gets the weight 1. If required arcs close a cycle in a DAG, the weakest other
-    edges of the cycle are removed. Lagged edges do not change.
+    edges of the cycle are removed. In a CPDAG, whose edges have no strength, the other edges of the cycle lose their
+    direction; an edge that may not have the other direction is removed. Lagged edges do not change.
     """
     if not required.any() and possible[~np.eye(len(possible), dtype=np.bool_)].all():
         return structure
     if structure.kind == "pag":
         return replace(structure, weights=_pag(structure.weights, required, possible))
     if structure.kind == "cpdag":
-        return replace(
-            structure, weights=pdag_with_knowledge(structure.adjacency, required, possible).astype(np.float64)
-        )
+        found = pdag_with_knowledge(structure.adjacency, required, possible)
+        cycles = edges_on_cycles(directed_part(found)) & ~required
+        found = (found & ~(cycles & ~possible.T)) | (cycles.T & possible)
+        return replace(structure, weights=found.astype(np.float64))
     return replace(structure, weights=_dag(structure.weights, required, possible))
 
 

@@ -304,6 +304,8 @@ def build(settings: NotearsMlpAdmm) -> FederatedAlgorithm[Any, Any, Broadcast, R
 
 RHO_MAX = 1e16
 """maximum of ρ, the weight of h²"""
+SETTLED_H = 1e-3
+"""with an h of at most this, the order of the variables counts as settled"""
 
 
 @dataclass(frozen=True)
@@ -316,8 +318,6 @@ class NotearsMlp(MlpSettings):
     """maximum number of L-BFGS-B steps of each minimisation"""
     tolerance: Positive = 1e-7
     """a minimisation ends if a step decreases the objective by a smaller share than this"""
-    h_tolerance: Positive = 1e-3
-    """with an h of at most this, the order of the variables counts as settled"""
 
 
 def notears_mlp(table: FloatArray, schema: Schema, settings: NotearsMlp) -> Structure:
@@ -350,7 +350,7 @@ def train(table: FloatArray, layout: WeightLayout, settings: NotearsMlp, possibl
             rho *= 10
         else:
             h, alpha = reached, alpha + rho * reached
-        if reached <= settings.h_tolerance or rho >= RHO_MAX:
+        if reached <= SETTLED_H or rho >= RHO_MAX:
             break
     return minimise(theta, table, layout, settings, possible & forward(layout.adjacency(theta)), 0.0, 0.0)
 

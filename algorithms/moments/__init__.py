@@ -16,8 +16,7 @@ ALGORITHMS: dict[str, Entry] = {
         equal_variances=lambda settings: not settings.class_only,
         one_sum=lambda settings: not settings.epsilon,
         server_settings=("learner", "price", "max_parents", "l1", "threshold", "alpha"),
-        streams=True,
-        streams_series=True,
+        takes=("rows in passes", "series in passes"),
     ),
     "secure-linear": Entry(
         releases=lambda broadcast: "contrasts" if len(broadcast.standard) else "moments",
@@ -30,11 +29,7 @@ ALGORITHMS: dict[str, Entry] = {
         one_sum=lambda settings: True,
         server_settings=("error_variances", "threshold", "non_gaussian", "min_log_likelihood_ratio", "starts"),
         kinds=("continuous", *SERIES),
-        gaps=True,
-        series_gaps=True,
-        experiments=True,
-        streams=True,
-        streams_series=True,
+        takes=("empty cells", "empty cells in series", "rows in passes", "series in passes", "targets of experiments"),
     ),
     "secure-additive": Entry(
         releases=lambda broadcast: "contrasts" if len(broadcast.linear.standard) else "moments",
@@ -43,7 +38,7 @@ ALGORITHMS: dict[str, Entry] = {
         disclosure="masked: what secure-linear sends, then its part of the 3d(3d+1)/2 second moments of its "
         "variables, their squares and their cubes, once",
         maker=lazy_factory("moments.secure_additive:SecureAdditive"),
-        streams=True,
+        takes=("rows in passes",),
         message_size=lambda settings, d: 3 * d * (3 * d + 1) // 2,
     ),
     "secure-lingam": Entry(
@@ -53,7 +48,7 @@ ALGORITHMS: dict[str, Entry] = {
         disclosure="masked: its part of the second moments, once; of 2m² means for m remaining variables, in d − 1 "
         "exchanges",
         maker=lazy_factory("moments.secure_lingam:SecureLingam"),
-        streams=True,
+        takes=("rows in passes",),
         message_size=lambda settings, d: 2 * d**2,
     ),
     "dp-covariance": Entry(
@@ -66,8 +61,7 @@ ALGORITHMS: dict[str, Entry] = {
         maker=lazy_factory("moments.secure_sum:DpCovariance", "build_dp_covariance"),
         kinds=("continuous", "mixed", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
-        streams=True,
-        streams_series=True,
+        takes=("rows in passes", "series in passes"),
     ),
 }
 """the learners of this family, by name"""

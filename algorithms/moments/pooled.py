@@ -24,7 +24,7 @@ from ..constraint.search import ConstraintSettings, create_plan, run
 from ..core.knowledge import Prior, no_prior
 from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Lags, Schema
-from ..core.settings import Count, CountOrNone, NonNegative, Settings, Share
+from ..core.settings import Count, NonNegative, Settings, Share
 from ..graphs.cpdag import dag_extension
 from ..graphs.structure import Structure, stacked
 from ..score.families import SearchSettings
@@ -33,7 +33,7 @@ from ..score.gaussian_order import parents_in_order
 from ..score.procedures import GES, search
 from ..statistics.lagged import moments_given_past
 from ..statistics.moments import SecondMoments, regression_weights, residual_variances, top_down_order, unit_diagonal
-from .equal_variance import MIN_ROWS_PER_VARIABLE, best_equal_variance_fit, equal_variance, select_weights
+from .equal_variance import MAX_PASSES, MIN_ROWS_PER_VARIABLE, best_equal_variance_fit, equal_variance, select_weights
 
 CRITERION_TOLERANCE = 1e-3
 """largest difference at which two criteria count as equal"""
@@ -161,8 +161,6 @@ class PooledLearner(Settings):
     or, without noise, selection by an information criterion among all earlier variables"""
     max_parents: Count = 12
     """equal-variance: maximum number of parents of a variable (with noise, with a price, and in time series)"""
-    passes: CountOrNone = 10
-    """equal-variance: maximum number of passes of moves that improve the order"""
     l1: NonNegative = 0.0
     """notears, fed-sparse, notears-admm: λ; 0: the default of the learner"""
     threshold: NonNegative = 0.3
@@ -216,7 +214,7 @@ def learn_from_moments(
         return ges_from_moments(S, rows, noise, variables, prior if prior else None)
     if settings.learner == "equal-variance":
         if settings.price:
-            weights = equal_variance(S, settings.price, settings.max_parents, settings.passes).weights
+            weights = equal_variance(S, settings.price, settings.max_parents, MAX_PASSES).weights
         else:
             weights = best_equal_variance_fit(S, rows, prior).weights
         return Structure(
@@ -243,7 +241,7 @@ def learn_from_windows(
         return replace(within, lagged=lagged, lagged_scores=np.abs(lagged))
     if settings.learner != "equal-variance":
         return learn_by_consensus(S, rows_with_noise(rows, noise), variables, settings, SERIES_THRESHOLD)
-    strengths = np.abs(weights := equal_variance(S, price, settings.max_parents, settings.passes, d).weights)
+    strengths = np.abs(weights := equal_variance(S, price, settings.max_parents, MAX_PASSES, d).weights)
     return stacked(variables, np.where(strengths > SERIES_THRESHOLD, weights, 0.0), strengths)
 
 

@@ -9,7 +9,7 @@ STEPS: dict[str, Entry] = {
         source="Fassy El Fehri, Bellet, Bastien, Appendix B.2.2",
         disclosure="where the truth is known and nothing is masked, two errors; its weights stay",
         maker=lazy_factory("parameters.refit:Refit"),
-        streams=True,
+        takes=("rows in passes",),
     ),
     "family-tables": Entry(
         releases="counts",
@@ -19,8 +19,7 @@ STEPS: dict[str, Entry] = {
         disclosure="count tables of each variable with its parents, once; masked with --secure",
         maker=lazy_factory("parameters.tables:FamilyTables"),
         kinds=("discrete",),
-        gaps=True,
-        streams=True,
+        takes=("empty cells", "rows in passes"),
     ),
     "regressions": Entry(
         releases="moments",
@@ -29,8 +28,7 @@ STEPS: dict[str, Entry] = {
         source="ours",
         disclosure="means, and second moments of the pairs that share a family, once; masked with --secure",
         maker=lazy_factory("parameters.regressions:Regressions"),
-        gaps=True,
-        streams=True,
+        takes=("empty cells", "rows in passes"),
     ),
     "mixed-families": Entry(
         releases=lambda broadcast: "Newton terms" if len(broadcast.weights) else "moments",
@@ -41,8 +39,7 @@ STEPS: dict[str, Entry] = {
         "masked if the run is",
         maker=lazy_factory("parameters.mixed_families:MixedFamilies"),
         kinds=("mixed",),
-        gaps=True,
-        streams=True,
+        takes=("empty cells", "rows in passes"),
     ),
     "lagged-regressions": Entry(
         releases="moments",
@@ -54,7 +51,7 @@ STEPS: dict[str, Entry] = {
         "masked with --secure",
         maker=lazy_factory("parameters.regressions:Regressions"),
         kinds=("time-series",),
-        streams_series=True,
+        takes=("series in passes",),
     ),
     "lagged-families": Entry(
         releases=lambda broadcast: "Newton terms" if len(broadcast.weights) else "moments",

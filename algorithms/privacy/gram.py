@@ -179,6 +179,7 @@ def scales(counts: NDArray[np.int64], variables: tuple[str, ...]) -> FloatArray:
     for j in np.flatnonzero((best == 0) | (best == len(CANDIDATES) - 1)):
         raise BadInput(
             f"column '{variables[j]}': its scale is outside 2^-19 to 2^19, or hidden by noise: "
-            "measure it in another unit, or allow a greater epsilon"
+            "measure it in another unit, allow a greater epsilon or, if the column is 0 or empty in all rows, leave it "
+            f"out with --ignore {variables[j]}"
         )
     return np.asarray(CANDIDATES[best])

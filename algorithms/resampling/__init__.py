@@ -22,7 +22,7 @@ STEPS: dict[str, Entry] = {
         disclosure="its part of the second moments about its own means, of all rows and of random halves, once; "
         "masked if the run is",
         maker=lazy_factory("resampling.held_out:MomentSum", "build_moment_sum"),
-        streams=True,
+        takes=("rows in passes",),
     ),
 }
 """additional exchanges of a run, before or after the exchanges of its algorithm, by name"""

@@ -223,8 +223,7 @@ def array_bytes(state: Any) -> int:
 
 Learner = FederatedAlgorithm[Any, Any, Any, Any]
 PRIVATE_LEARNER_ERROR = (
-    "--bootstrap: every resample would be another private release of the same rows: learn without --bootstrap, or "
-    "without an ε"
+    "every resample would be another private release of the same rows: learn without --bootstrap, or without an ε"
 )
 
 

@@ -35,15 +35,12 @@ ALGORITHMS: dict[str, Entry] = {
         maker=lazy_factory("score.families:SecureSearch", "score.secure_search:secure_ges"),
         kinds=(*ANY_ROWS, *SERIES),
         lags_before=True,
-        labelled_series=True,
+        takes=("empty cells", "labels in series", "rows in passes", "targets of experiments"),
         one_sum=lambda settings: settings.weights == "common",
         server_settings=("score", "ess", "expected_parents", "starts"),
-        gaps=True,
-        streams=True,
         fills=True,
         directs_by_knowledge=True,
         scores_tables=True,
-        experiments=True,
     ),
     "secure-boss": Entry(
         releases=of_query,
@@ -54,15 +51,12 @@ ALGORITHMS: dict[str, Entry] = {
         maker=lazy_factory("score.families:SecureSearch", "score.secure_search:secure_boss"),
         kinds=(*ANY_ROWS, *SERIES),
         lags_before=True,
-        labelled_series=True,
+        takes=("empty cells", "labels in series", "rows in passes", "targets of experiments"),
         one_sum=lambda settings: settings.weights == "common",
         server_settings=("score", "ess", "expected_parents", "starts"),
-        gaps=True,
-        streams=True,
         fills=True,
         directs_by_knowledge=True,
         scores_tables=True,
-        experiments=True,
     ),
 }
 """the learners of this family, by name"""
@@ -75,8 +69,7 @@ STEPS: dict[str, Entry] = {
         "counts over the sets of variables that the search requests; masked, in the sum of silos with that condition",
         maker=lazy_factory("score.families:SecureSearch", "score.unknown_targets:build"),
         kinds=OWN_ROWS,
-        streams=True,
-        experiments=True,
+        takes=("rows in passes", "targets of experiments"),
     ),
 }
 """exchanges of a run in addition to the exchanges of its algorithm"""

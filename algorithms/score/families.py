@@ -288,8 +288,6 @@ class SearchSettings(ScoreSettings):
     mixed_score: Literal["degenerate-gaussian", "conditional-gaussian"] = "degenerate-gaussian"
     """for mixed data; conditional-gaussian: a separate Gaussian for every configuration of labels, which takes as many
     exchanges as counts, and sends the moments of each configuration"""
-    turning: bool = True
-    """GES: also turn edges, and repeat all phases until nothing changes"""
     refine: bool = False
     """GES: followed by BOSS from one order, with parents at most two edges away in GES's graph; the result is the class
     with the better score"""

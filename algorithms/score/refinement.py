@@ -25,7 +25,7 @@ from ..graphs.dag import topological_order
 from .boss import Starts, advance_starts, best_graph, copy_starts, starts_of
 from .discrete import apply_knowledge, consistent_member
 from .families import UNKNOWN, Batch, Families, SearchSettings, families_of, find, no_families
-from .ges import CHICKERING, WITH_TURNS, EquivalenceSearch, advance, search_from
+from .ges import WITH_TURNS, EquivalenceSearch, advance, search_from
 
 MAX_DISTANCE = 2
 """greatest number of edges between a variable and a possible parent in GES's graph"""
@@ -62,7 +62,7 @@ class RefinedSearch:
 
 def greedy_from(prior: Prior, settings: SearchSettings) -> EquivalenceSearch:
     """The start of GES from the required edges of the background knowledge `prior`."""
-    return search_from(prior.required, WITH_TURNS if settings.turning else CHICKERING, prior=prior)
+    return search_from(prior.required, WITH_TURNS, prior=prior)
 
 
 def refined_from(prior: Prior, settings: SearchSettings) -> RefinedSearch:

@@ -36,7 +36,7 @@ MIN_REDUCTION = 1e-9
 
 @dataclass(frozen=True)
 class Rfcd(SearchSettings):
-    """Settings of `rfcd`; `turning` applies to the silos' own search."""
+    """Settings of `rfcd`."""
 
     rounds: Count = 1000
     """largest number of exchanges"""

@@ -226,7 +226,8 @@ def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -
     for j in np.flatnonzero(outside & ~schema.discrete):
         raise OutOfRange(
             f"silo {silo}, column '{schema.variables[j]}': its mean square does not fit the fixed-point numbers "
-            f"of a secure sum ({MIN_MEAN_SQUARE:.3g} to {MAX_MEAN_SQUARE:.3g}): use another unit",
+            f"of a secure sum ({MIN_MEAN_SQUARE:.3g} to {MAX_MEAN_SQUARE:.3g}): use another unit or, if all rows "
+            f"of the silo are 0 there, leave the column out with --ignore {schema.variables[j]}",
             schema.variables[j],
         )
 

@@ -11,8 +11,7 @@ STEPS: dict[str, Entry] = {
         disclosure="once, log2 of the standard deviation of each column, masked",
         maker=lazy_factory("statistics.moments:Units"),
         kinds=("continuous", "mixed", *SERIES),
-        gaps=True,
-        streams=True,
+        takes=("empty cells", "rows in passes"),
     ),
     "em": Entry(
         releases=lambda broadcast: "Newton terms" if len(broadcast.S) else "moments",
@@ -22,8 +21,7 @@ STEPS: dict[str, Entry] = {
         "second moments; masked if the run is",
         maker=lazy_factory("statistics.em:ExpectationMaximisation"),
         kinds=("continuous", "mixed"),
-        gaps=True,
-        streams=True,
+        takes=("empty cells", "rows in passes"),
     ),
 }
 """exchanges that are steps of a run; users cannot choose them as algorithms"""

@@ -7,28 +7,218 @@ silo files. `Reading` has the options of the reader (columns, silos, missing val
 import codecs
 import hashlib
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
+
+from annotated_types import Gt
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from fedbnsl.algorithms.core.schema import Kind, Transform
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .check import check_labels
 from .formats import parquet_parts
-from .harmonise import Recode, Scale, declared_recode, declared_scale
-from .scan import NO_FORM, SEPARATORS, Form, missing_words
-from .targets import declared_targets
+from .harmonise import Recode, Scale
+from .scan import NO_FORM, Form, label_of, missing_words
 
-ABOUT, SCHEMA = "about.json", "about.schema.json"
-KINDS = ("continuous", "discrete", "mixed", "time-series", "events")
-COLUMN_KINDS = ("continuous", "discrete", "count")
-TRANSFORMS: tuple[str, ...] = ("normal-scores", "log", "sqrt", "none")
+ABOUT = "about.json"
+ColumnKind = Literal["continuous", "discrete", "count"]
+RequestedTransform = Literal["normal-scores", "log", "sqrt", "none"]
+Text = Annotated[str, Field(min_length=1)]
+Whole = Annotated[int, Strict()]
+Number = Annotated[float, Strict()]
+PositiveNumber = Annotated[float, Strict(), Gt(0)]
+Cell = str | Whole | Number
+Labels = Annotated[list[str | Whole], Field(min_length=1, json_schema_extra={"uniqueItems": True})]
+Recoded = Annotated[dict[str, Cell | None], Field(min_length=1)]
+Lengths = Annotated[list[Annotated[Whole, Gt(0)]], Field(min_length=1)]
+
+
+class About(BaseModel):
+    """How the tables of a folder are read by fedbnsl. All keys are optional."""
+
+    model_config = ConfigDict(
+        title="about.json of a federated data set",
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+    schema_: str | None = Field(None, alias="$schema")
+    """this schema, for editors"""
+    comment: Any = None
+    """remarks; recorded, not interpreted"""
+    kind: Kind | None = None
+    """the kind of all columns"""
+    columns: dict[str, ColumnKind] = Field({}, examples=[{"age": "count"}])
+    """the kind of single columns"""
+    ignore: list[str] = Field([], examples=[["id"]])
+    """columns to leave out, as --ignore does"""
+    levels: dict[str, Labels] = Field({}, examples=[{"smokes": ["no", "yes"]}])
+    """the levels of discrete columns, in their order"""
+    missing: dict[str, list[Cell]] = Field({}, examples=[{"weight": ["-9"]}])
+    """by column, cells that mark a missing value; an empty list: only cells without content do"""
+    transform: dict[str, RequestedTransform] = Field({}, examples=[{"dose": "log"}])
+    """by column, the transform of its numbers"""
+    recode: dict[str, dict[str, Recoded]] = Field({}, examples=[{"clinic": {"smokes": {"Ja": "yes", "?": None}}}])
+    """by silo and column, cells that stand for others; null is an empty cell"""
+    scale: dict[str, dict[str, PositiveNumber]] = Field({}, examples=[{"clinic": {"weight": 0.4536}}])
+    """by silo and column, the factor of its numbers"""
+    sheet: Text | dict[str, Text] = Field({}, examples=[{"clinic": "Data"}])
+    """the sheet of a spreadsheet with several, for all silos or by silo"""
+    separator: Literal[",", ";", "\t", "|"] | None = None
+    """the separator of text files"""
+    encoding: str | None = None
+    """the encoding of text files"""
+    decimal: Literal[".", ","] | None = None
+    """the decimal mark of text files"""
+    step: PositiveNumber | None = None
+    """the time between two rows of time series"""
+    window: list[Cell] | None = Field(None, min_length=2, max_length=2, examples=[["2020-01-01", "2021-01-01"]])
+    """begin and end of the observation of event sequences"""
+    stretches: dict[str, Lengths] = Field({}, examples=[{"clinic": [200, 150]}])
+    """by silo, the lengths of its unbroken time series"""
+    targets: dict[str, list[str]] = Field({}, examples=[{"clinic": ["dose"]}])
+    """by silo or, with a column of conditions, by condition, the variables that an experiment has set"""
+    condition: str | None = None
+    """the column that names the condition of each row, if experiments set variables in some rows of a silo"""
+    checksums: dict[str, str] | None = None
+    """by file, its SHA-256"""
+    truth: Any = None
+    """where the true graph comes from"""
+    pooled_from: list[str] = []
+    """the silos that a pooled table was made of"""
+    generator: Any = None
+    """the recipe of prepare"""
+    source: Any = None
+    """where the data come from"""
+    parameters: Any = None
+    """the options of the recipe"""
+    seed: Any = None
+    """its seed"""
+    amputated: Any = None
+    """how cells were emptied"""
+    latent: Any = None
+    """variables that were removed"""
+    surrogate_parents: Any = None
+    """the columns whose hidden child dealt the rows"""
+    target: Any = None
+    """the variable to predict"""
+    set: Any = None
+    """the variables that were set in test data"""
+
+    @field_validator("encoding")
+    @classmethod
+    def _check_encoding(cls, encoding: str | None, info: ValidationInfo) -> str | None:
+        try:
+            codecs.lookup(encoding or "utf-8")
+        except LookupError:
+            raise BadInput(
+                f"{info.context}: encoding: {quoted(str(encoding))} is not an encoding that Python has"
+            ) from None
+        return encoding
+
+    @model_validator(mode="after")
+    def _check_kinds(self, info: ValidationInfo) -> Self:
+        """Raise `BadInput` for invalid levels, and for levels and kinds that contradict each other."""
+        place = str(info.context)
+        for name, labels in self.levels.items():
+            check_labels(place, name, labels)
+        if self.levels and self.kind in ("continuous", "events"):
+            raise BadInput(f"{place}: levels: {self.kind} data have no levels; is the kind discrete?")
+        for name, kind in self.columns.items():
+            numbers = kind != "discrete"
+            fitting = (None, "mixed", "continuous" if numbers else "discrete")
+            if self.kind not in fitting or (numbers and name in self.levels):
+                other = "it has levels" if name in self.levels else f"the kind of the data is {self.kind}"
+                raise BadInput(f"{place}: columns: {quoted(name)} is {kind}, but {other}; is the kind mixed?")
+        return self
+
+    @model_validator(mode="after")
+    def _check_numbers(self, info: ValidationInfo) -> Self:
+        """Raise `BadInput` for a transform or a unit of a column of labels, and for an ambiguous decimal comma."""
+        place = str(info.context)
+        labelled = self.levels.keys() | {name for name, kind in self.columns.items() if kind == "discrete"}
+        for name in self.transform:
+            if name in labelled:
+                raise BadInput(f"{place}: transform: {quoted(name)} has labels: only numbers can be transformed")
+        for silo, factors in self.scale.items():
+            for name in labelled & factors.keys():
+                raise BadInput(f"{place}: scale: {quoted(silo)}: {quoted(name)} has labels: only numbers have a unit")
+        if self.decimal == self.separator == ",":
+            raise BadInput(f"{place}: decimal: ',' is already the separator")
+        return self
+
+
+EXPECTED = {
+    "dict_type": "a JSON object",
+    "list_type": "a list",
+    "string_type": "text",
+    "string_too_short": "a name",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "greater_than": "a positive number",
+    "too_short": "long enough",
+    "too_long": "short enough",
+}
+"""by pydantic's type of an error, what the value should have been"""
+
+
+def parse_about(about: Mapping[str, Any], place: str = ABOUT) -> About:
+    """The content of `about.json`; raises `BadInput` with the `place`, the key and the value if a value is invalid."""
+    try:
+        return About.model_validate(about, context=place)
+    except ValidationError as error:
+        raise BadInput(_fault(about, place, error.errors())) from None
+
+
+def _fault(about: Mapping[str, Any], place: str, errors: Sequence[Any]) -> str:
+    """The innermost of `errors` in one line; a value that may have several types has an error for each of them."""
+    innermost = max(errors, key=lambda error: len(error["loc"]))
+    cause = innermost.get("ctx", {}).get("error")
+    if isinstance(cause, BadInput):
+        return str(cause)
+    key = innermost["loc"][0]
+    if innermost["type"] == "extra_forbidden":
+        near = get_close_matches(key, known_keys(), 1)
+        instead = f"did you mean {quoted(near[0])}?" if near else "remarks have the key 'comment'"
+        return f"{place}: unknown key {quoted(key)}; {instead}"
+    same = [one for one in errors if one["loc"][0] == key and one["input"] is innermost["input"]]
+    expected = dict.fromkeys(one.get("ctx", {}).get("expected") or EXPECTED.get(one["type"], "valid") for one in same)
+    if "a number" in expected:
+        expected.pop("a whole number", None)
+    field = About.model_fields.get(key)
+    example = f", such as {json.dumps(field.examples[0])}" if field is not None and field.examples else ""
+    where = ": ".join([place, key, *map(quoted, _names_in(about[key], innermost["loc"][1:]))])
+    return f"{where}: {quoted(str(innermost['input']))} is not {' or '.join(expected)}{example}"
+
+
+def _names_in(value: Any, location: Sequence[str | int]) -> Iterator[str]:
+    """The keys of objects in pydantic's location of an error, which also has indices, and names of types."""
+    for part in location:
+        if isinstance(value, Mapping) and part in value:
+            yield str(part)
+            value = value[part]
+        elif isinstance(value, list | tuple) and isinstance(part, int):
+            value = value[part]
+
+
+def known_keys() -> tuple[str, ...]:
+    """The keys that `about.json` may have."""
+    return tuple(field.alias or name for name, field in About.model_fields.items())
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -53,121 +243,16 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
     if not isinstance(about, dict):
         raise BadInput(f"{path}: not a JSON object with keys such as 'kind'")
-    _check_keys(path, about)
-    if "kind" in about and about["kind"] not in KINDS:
-        raise BadInput(f"{path}: kind: {quoted(str(about['kind']))} is not one of {', '.join(KINDS)}")
-    for key in ("levels", "columns", "missing", "transform", "stretches", "checksums"):
-        if not isinstance(about.get(key, {}), dict):
-            raise BadInput(f"{path}: {key}: not a JSON object")
-    if declared_levels(about, str(path)) and about.get("kind", "discrete") not in ("discrete", "mixed", "time-series"):
-        raise BadInput(f"{path}: levels: {about['kind']} data have no levels; is the kind discrete?")
-    step = about.get("step", 1.0)
-    if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step < math.inf:
-        raise BadInput(f"{path}: step: {quoted(str(step))} is not a positive number, the time between two rows")
-    window = about.get("window", [0, 1])
-    if not isinstance(window, list) or len(window) != 2:
-        raise BadInput(f"{path}: window: {quoted(str(window))} is not a list [begin, end] of times")
-    ignored = about.get("ignore", [])
-    if not isinstance(ignored, list) or not all(isinstance(name, str) for name in ignored):
-        raise BadInput(f"{path}: ignore: {quoted(str(ignored))} is not a list of names of columns")
-    _check_columns(path, about)
-    _check_transforms(path, about)
-    _check_stretches(path, about)
-    _check_form(path, about)
-    declared_targets(path, about)
-    if not isinstance(about.get("condition", ""), str):
-        raise BadInput(f"{path}: condition: {quoted(str(about['condition']))} is not the name of a column")
-    declared_recode(str(path), about)
-    declared_scale(str(path), about)
-    declared_sheets(str(path), about)
+    parse_about(about, str(path))
     return about
-
-
-@cache
-def known_keys() -> tuple[str, ...]:
-    """The keys that `about.json` may have, from the JSON schema beside this module."""
-    schema: dict[str, Any] = json.loads(files(__package__).joinpath(SCHEMA).read_text("utf-8"))
-    return tuple(schema["properties"])
-
-
-def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for a key that does not exist; the message suggests the nearest key."""
-    for key in about:
-        if key not in known_keys():
-            near = get_close_matches(key, known_keys(), 1)
-            instead = f"did you mean {quoted(near[0])}?" if near else "remarks have the key 'comment'"
-            raise BadInput(f"{path}: unknown key {quoted(key)}; {instead}")
-
-
-def _check_columns(path: Path, about: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for invalid kinds of columns or markers of missing values."""
-    for name, kind in about.get("columns", {}).items():
-        if kind not in COLUMN_KINDS:
-            raise BadInput(
-                f"{path}: columns: {quoted(name)}: {quoted(str(kind))} is not one of {', '.join(COLUMN_KINDS)}"
-            )
-        numbers = kind != "discrete"
-        if about.get("kind", "mixed") not in ("mixed", "continuous" if numbers else kind) or (
-            numbers and name in about.get("levels", {})
-        ):
-            other = "it has levels" if name in about.get("levels", {}) else f"the kind of the data is {about['kind']}"
-            raise BadInput(f"{path}: columns: {quoted(name)} is {kind}, but {other}; is the kind mixed?")
-    for name, cells in about.get("missing", {}).items():
-        if not isinstance(cells, list) or not all(isinstance(cell, str | int | float) for cell in cells):
-            raise BadInput(f"{path}: missing: {quoted(name)}: not a list of cells that mark a missing value")
-
-
-def _check_transforms(path: Path, about: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for an unknown transform, and for a transform of a column of labels."""
-    for name, one in about.get("transform", {}).items():
-        if one not in TRANSFORMS:
-            raise BadInput(
-                f"{path}: transform: {quoted(name)}: {quoted(str(one))} is not one of {', '.join(TRANSFORMS)}"
-            )
-        if name in about.get("levels", {}) or about.get("columns", {}).get(name) == "discrete":
-            raise BadInput(f"{path}: transform: {quoted(name)} has labels: only numbers can be transformed")
-
-
-def _check_stretches(path: Path, about: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for lengths of time series that are not positive integers."""
-    for silo, lengths in about.get("stretches", {}).items():
-        whole = isinstance(lengths, list) and all(type(length) is int and length > 0 for length in lengths)
-        if not whole or not lengths:
-            raise BadInput(f"{path}: stretches: {quoted(silo)}: not a list of numbers of rows, such as [200, 150]")
-
-
-def _check_form(path: Path, about: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for an invalid separator, encoding or decimal mark."""
-    if about.get("separator", ",") not in SEPARATORS:
-        given = quoted(str(about["separator"]))
-        raise BadInput(f"{path}: separator: {given} is not one of {', '.join(map(repr, SEPARATORS))}")
-    if about.get("decimal", ".") not in (".", ","):
-        raise BadInput(f"{path}: decimal: {quoted(str(about['decimal']))} is neither '.' nor ','")
-    if about.get("decimal") == "," and about.get("separator") == ",":
-        raise BadInput(f"{path}: decimal: ',' is already the separator")
-    try:
-        codecs.lookup(about.get("encoding", "utf-8"))
-    except (LookupError, TypeError):
-        raise BadInput(
-            f"{path}: encoding: {quoted(str(about['encoding']))} is not an encoding that Python has"
-        ) from None
-
-
-def declared_levels(about: Mapping[str, Any], place: str = ABOUT) -> dict[str, tuple[str, ...]]:
-    """The levels that `about` declares, by variable. Raises `BadInput` for invalid levels."""
-    levels: dict[str, Any] = about.get("levels") or {}
-    for name, labels in levels.items():
-        if not isinstance(labels, list | tuple):
-            raise BadInput(f"{place}: levels of {quoted(name)}: not a list of labels")
-    return {name: check_labels(place, name, labels) for name, labels in levels.items()}
 
 
 def write_about(folder: Path, about: Mapping[str, Any], silos: Mapping[str, Path]) -> None:
     """Write `about.json`: `about` (by default of the kind continuous), and the checksums of the files of `silos`.
 
-    Raises `TypeError` or `ValueError` if JSON cannot represent it, `BadInput` for an unknown key.
+    Raises `TypeError` or `ValueError` if JSON cannot represent it, `BadInput` for an unknown key or an invalid value.
     """
-    _check_keys(folder / ABOUT, about)
+    parse_about(about, str(folder / ABOUT))
     content = {"kind": "continuous", **about, "checksums": checksums_of(silos)}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / ABOUT).write_text(text + "\n", encoding="utf-8")
@@ -202,12 +287,10 @@ def check_checksums(folder: Path, about: Mapping[str, Any], silos: Mapping[str, 
             raise BadInput(f"{folder / name}: changed since about.json was written; {remedy}")
 
 
-ColumnKind = Literal["continuous", "discrete", "count"]
 Missing = Literal["model", "complete-rows", "refuse"]
 Outliers = Literal["keep", "set-aside"]
 Dates = Literal["set-aside", "days"]
 DifferentColumns = Literal["same", "union", "common"]
-RequestedTransform = Literal["normal-scores", "log", "sqrt", "none"]
 IGNORED, NOT_SELECTED, OWNER = "left out by --ignore", "not among --only", "names the silo of each row (--by)"
 CONDITION = "names the condition of each row (--condition)"
 
@@ -437,51 +520,33 @@ READ_ALL = Reading()
 
 
 def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Declared:
-    """The declarations in `about`, as `read_about` returns it, together with the options of reading."""
-    form = Form(about.get("separator"), about.get("encoding"), about.get("decimal"))
-    if reading.condition is None and about.get("condition") is not None:
-        reading = replace(reading, condition=about["condition"])
-    reading = _ignoring(reading, about.get("ignore") or ())
-    marks = {name: tuple(map(str, cells)) for name, cells in (about.get("missing") or {}).items()}
-    levels = declared_levels(about)
-    stretches = {silo: tuple(lengths) for silo, lengths in (about.get("stretches") or {}).items()}
-    return Declared(
-        about.get("kind"),
-        about.get("columns") or {},
-        levels,
-        marks,
-        form,
-        about.get("step"),
-        tuple(map(str, about.get("window") or ())),
-        stretches,
-        reading,
-        transforms=about.get("transform") or {},
-        targets=declared_targets(Path(ABOUT), about),
-        recode=declared_recode(ABOUT, about),
-        scale=declared_scale(ABOUT, about),
-        sheets=declared_sheets(ABOUT, about),
-    )
-
-
-def _ignoring(reading: Reading, columns: Iterable[str]) -> Reading:
-    """`reading` that also ignores `columns`, except for columns that its options name."""
+    """The declarations in `about`, the content of `about.json`, together with the options of reading."""
+    own = parse_about(about)
+    if reading.condition is None and own.condition is not None:
+        reading = replace(reading, condition=own.condition)
     asked = {*reading.only, *reading.time, reading.by, reading.condition}
-    return reading.also_ignoring(name for name in columns if name not in asked)
-
-
-def declared_sheets(place: str, about: Mapping[str, Any]) -> dict[str, str]:
-    """The sheets that `about` declares, by silo; the key "" has the sheet of all other silos.
-
-    Raises `BadInput`, with the `place` of the declaration, for anything but names.
-    """
-    given = about.get("sheet", {})
-    sheets = {"": given} if isinstance(given, str) else given
-    if not isinstance(sheets, dict) or not all(isinstance(name, str) and name for name in sheets.values()):
-        raise BadInput(
-            f"{place}: sheet: {quoted(str(given))} is neither the name of a sheet nor an object by silo, such as "
-            '{"clinic": "Data"}'
-        )
-    return dict(sheets)
+    return Declared(
+        own.kind,
+        own.columns,
+        {name: tuple(map(str, labels)) for name, labels in own.levels.items()},
+        {name: tuple(map(str, cells)) for name, cells in own.missing.items()},
+        Form(own.separator, own.encoding, own.decimal),
+        own.step,
+        tuple(map(str, own.window or ())),
+        {silo: tuple(lengths) for silo, lengths in own.stretches.items()},
+        reading.also_ignoring(name for name in own.ignore if name not in asked),
+        transforms=own.transform,
+        targets={name: tuple(dict.fromkeys(targets)) for name, targets in own.targets.items() if targets},
+        recode={
+            silo: {
+                name: {label_of(cell): "" if label is None else str(label).strip() for cell, label in cells.items()}
+                for name, cells in columns.items()
+            }
+            for silo, columns in own.recode.items()
+        },
+        scale=own.scale,
+        sheets={"": own.sheet} if isinstance(own.sheet, str) else own.sheet,
+    )
 
 
 def parse_transforms(given: str) -> tuple[RequestedTransform, tuple[tuple[str, RequestedTransform], ...]]:

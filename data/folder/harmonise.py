@@ -8,11 +8,10 @@ into the `Form` of the silo's file. `Form` also has the column that names the si
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,54 +23,6 @@ Recode = Mapping[str, Mapping[str, Mapping[str, str]]]
 """silo -> column -> cell -> its replacement"""
 Scale = Mapping[str, Mapping[str, float]]
 """silo -> column -> factor"""
-
-
-def declared_recode(place: str, about: Mapping[str, Any]) -> dict[str, dict[str, dict[str, str]]]:
-    """The recoding that `about`, the content of `place`, declares; raises `BadInput` unless it has cells and labels."""
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    example = 'such as {"clinic": {"smokes": {"Ja": "yes"}}}'
-    for silo, columns in _by_silo(place, "recode", about, example):
-        for name, cells in columns.items():
-            if not isinstance(cells, Mapping) or not cells:
-                raise BadInput(f"{place}: recode: {quoted(silo)}: {quoted(name)}: not an object of cells, {example}")
-            for cell, label in cells.items():
-                if label is not None and (isinstance(label, bool) or not isinstance(label, str | int | float)):
-                    raise BadInput(
-                        f"{place}: recode: {quoted(silo)}: {quoted(name)}: {quoted(cell)}: {quoted(str(label))} is "
-                        "neither a label nor null, which is an empty cell"
-                    )
-            texts = {label_of(cell): "" if label is None else str(label).strip() for cell, label in cells.items()}
-            found.setdefault(silo, {})[name] = texts
-    return found
-
-
-def declared_scale(place: str, about: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """The factors that `about`, the content of `place`, declares; raises `BadInput` unless they are positive numbers.
-
-    Also raises `BadInput` for a factor of a column of labels, because labels have no unit.
-    """
-    found: dict[str, dict[str, float]] = {}
-    example = 'such as {"clinic": {"weight": 0.4536}}'
-    for silo, columns in _by_silo(place, "scale", about, example):
-        for name, factor in columns.items():
-            if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < math.inf:
-                raise BadInput(
-                    f"{place}: scale: {quoted(silo)}: {quoted(name)}: {quoted(str(factor))} is not a positive number"
-                )
-            if name in (about.get("levels") or {}) or (about.get("columns") or {}).get(name) == "discrete":
-                raise BadInput(f"{place}: scale: {quoted(silo)}: {quoted(name)} has labels: only numbers have a unit")
-            found.setdefault(silo, {})[name] = float(factor)
-    return found
-
-
-def _by_silo(place: str, key: str, about: Mapping[str, Any], example: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    given = about.get(key) or {}
-    if not isinstance(given, Mapping):
-        raise BadInput(f"{place}: {key}: not a JSON object by silo, {example}")
-    for silo, columns in given.items():
-        if not isinstance(columns, Mapping):
-            raise BadInput(f"{place}: {key}: {quoted(silo)}: not a JSON object by column, {example}")
-        yield silo, columns
 
 
 def check_silos(place: str, key: str, named: Collection[str], silos: Collection[str]) -> None:

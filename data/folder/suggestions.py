@@ -17,8 +17,7 @@ from fedbnsl.algorithms.diagnosis.columns import without_causes
 from fedbnsl.algorithms.errors import quoted
 from fedbnsl.algorithms.statistics.moments import chunks
 
-from .about import ABOUT
-from .harmonise import declared_recode, declared_scale
+from .about import declarations
 from .joint_columns import listed
 from .missing_codes import MissingCode, declaration_of
 from .profile import SAMPLE_ROWS, derived_columns
@@ -66,11 +65,12 @@ def missing_code_notes(codes: Sequence[MissingCode], declared: Mapping[str, Sequ
 
 def harmonised_notes(about: Mapping[str, Any]) -> Iterator[str]:
     """A line on the recoding and the units that `about`, the content of `about.json`, declares for each silo."""
-    for silo, columns in declared_recode(ABOUT, about).items():
+    declared = declarations(about)
+    for silo, columns in declared.recode.items():
         for name, cells in columns.items():
             pairs = [f"{quoted(cell)} as {quoted(label) if label else 'empty'}" for cell, label in cells.items()]
             yield f"{silo}: {name}: about.json reads {', '.join(pairs)}"
-    for silo, factors in declared_scale(ABOUT, about).items():
+    for silo, factors in declared.scale.items():
         for name, factor in factors.items():
             yield f"{silo}: {name}: about.json multiplies the numbers by {factor:g}"
 

@@ -13,7 +13,6 @@ import csv
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fedbnsl.algorithms.core.experiments import Targets, check_targets
 from fedbnsl.algorithms.core.schema import Schema
@@ -25,17 +24,6 @@ HEADERS = (["silo", "variable"], ["condition", "variable"])
 NONE = "none"
 UNKNOWN = "unknown"
 """the value of `--targets` with which the run reads no targets and finds them itself"""
-
-
-def declared_targets(path: Path, about: Mapping[str, Any]) -> Named:
-    """The targets in `about`, the content of `path`; raises `BadInput` for anything but lists of names."""
-    given = about.get("targets") or {}
-    if not isinstance(given, Mapping):
-        raise BadInput(f'{path}: targets: not a JSON object such as {{"silo": ["variable"]}}')
-    for name, targets in given.items():
-        if not isinstance(targets, list | tuple) or not all(isinstance(one, str) for one in targets):
-            raise BadInput(f"{path}: targets: {quoted(name)}: not a list of names of variables")
-    return {name: tuple(dict.fromkeys(targets)) for name, targets in given.items() if targets}
 
 
 def read_targets(given: str) -> Named:

@@ -143,20 +143,12 @@ def figures(name: str) -> Iterator[str]:
 def algorithm_page(name: str, family: str) -> str:
     """The page of an algorithm, from its entry, its module and the benchmarks."""
     from fedbnsl.algorithms.registry import ALGORITHMS
-    from fedbnsl.flows.cli.algorithms import preset_changes
+    from fedbnsl.flows.cli.algorithms import data_of, preset_changes
     from fedbnsl.flows.options.parameters import parameters
 
     entry = ALGORITHMS[name]
     idea = inspect.getdoc(inspect.getmodule(entry.build)) or ""
-    capabilities = {
-        "tables with empty cells": entry.gaps or entry.fills,
-        "tables larger than memory, read in passes": entry.streams,
-        "time series larger than memory, read in passes": entry.streams_series,
-        "experiments with known targets": entry.experiments,
-        "time series with columns of labels": entry.labelled_series,
-        "background knowledge directs further edges": entry.directs_by_knowledge,
-    }
-    takes = [what for what, it_does in capabilities.items() if it_does]
+    knowledge = "; background knowledge directs further edges" if entry.directs_by_knowledge else ""
     known = parameters(entry.config)
     parts = [
         f"# {name}\n",
@@ -166,7 +158,7 @@ def algorithm_page(name: str, family: str) -> str:
         "**A baseline for benchmarks**: it needs the true graph.\n" if entry.needs_truth else "",
         f"## Idea\n\n{idea}\n",
         f"## What leaves a silo\n\n{entry.disclosure[0].upper()}{entry.disclosure[1:]}.\n",
-        f"## Data\n\n{' or '.join(entry.kinds)}" + (f"; {'; '.join(takes)}" if takes else "") + ".\n",
+        f"## Data\n\n{data_of(entry)}{knowledge}.\n",
         "## Assumptions\n",
         *(f"- Directions rest on {one}\n" for one in assumptions(name)),
         "See [assumptions](../docs/algorithms.md#assumptions-behind-the-directions). Every report states those of its "

@@ -30,6 +30,7 @@ def algorithm_json(entry: Entry) -> dict[str, Any]:
         "leaves": entry.disclosure,
         "levels": levels_of(entry),
         "kinds": list(entry.kinds),
+        "takes": list(entry.takes),
         "pooled": entry.pooled,
         "needs_truth": entry.needs_truth,
         "parameters": {one.name: one.default for one in known},
@@ -92,10 +93,15 @@ def show_entries(entries: Mapping[str, Entry]) -> None:
     out = console()
     for name, entry in entries.items():
         out.print(name, style="bold")
-        data = f"\ndata: {', '.join(entry.kinds)}" if entry.kinds else ""
+        data = f"\ndata: {data_of(entry)}" if entry.kinds else ""
         levels = f"\nlevels of owners that allow it: {levels_of(entry)}"
         text = f"{entry.summary}\n{entry.source}{data}\nleaves a silo: {entry.disclosure}{levels}"
         out.print(Padding(text, (0, 0, 0, 2)))
+
+
+def data_of(entry: Entry) -> str:
+    """The kinds of data that an algorithm learns from, and the features that the data may have."""
+    return " or ".join(entry.kinds) + (f"; may have {', '.join(entry.takes)}" if entry.takes else "")
 
 
 def show_algorithm(name: str, *, as_json: bool) -> None:
@@ -118,7 +124,7 @@ def show_algorithm(name: str, *, as_json: bool) -> None:
     page.add_row("source", entry.source)
     page.add_row("leaves a silo", entry.disclosure)
     page.add_row("levels of owners that allow it", levels_of(entry))
-    page.add_row("data", " or ".join(entry.kinds) + (", all rows in one place" if entry.pooled else ""))
+    page.add_row("data", data_of(entry) + (", all rows in one place" if entry.pooled else ""))
     for preset in entry.presets:
         values = " ".join(f"{key}={value}" for key, value in preset_changes(entry, preset).items())
         page.add_row(f"preset={preset}", values or "the defaults")

@@ -7,8 +7,8 @@ from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO, choices
-from fedbnsl.algorithms.core.schema import FloatArray, Schema
-from fedbnsl.algorithms.core.spec import AlgorithmSpec, Entry
+from fedbnsl.algorithms.core.schema import FloatArray, Kind, Schema
+from fedbnsl.algorithms.core.spec import ANY_ROWS, AlgorithmSpec, Feature
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import require_row_wise
@@ -17,65 +17,90 @@ from fedbnsl.data.folder.scan import check_levels_public
 from fedbnsl.data.folder.targets import UNKNOWN
 
 from ..options.learn import LearnOptions, LearnSettings
-from .fit import check_held_out
-from .follow_up import check_bootstrap
+from .fit import held_out_refusal
+from .follow_up import resampling_refusal
 from .job import Job
 from .preparation import knowledge_of, outlier_refusal
 from .score import check_truth
-from .tuning import check_tuning
+from .tuning import tuning_refusal
 from .unknown_targets import check_unknown_targets
 
+AS_IF_OBSERVED = "use --targets none to learn as if there had been no experiment"
+REMEDIES = {
+    "targets of experiments": AS_IF_OBSERVED,
+    "empty cells": "drop rows with empty cells with --missing complete-rows",
+}
+"""by feature of the data, what removes it"""
 
-def suitable_algorithms(job: Job, schema: Schema, holds: Callable[[Entry], bool] = lambda entry: True) -> str:
-    """The algorithms among `auto`'s choices for data of `schema` that satisfy `holds`, as "a or b"; "" if none.
+
+def _check_data(job: Job, schema: Schema) -> None:
+    """Raise `BadInput` if the entry of the algorithm does not have the kind of the data, or a feature of the data."""
+    name, dataset, entry = job.spec.name, job.dataset, registry.entry(job.spec.name)
+    private = registry.build(job.spec).private is not None
+    series, column, silo = schema.kind == "time-series", next(iter(schema.levels), ""), "".join(schema.streamed[:1])
+    in_passes: Feature = "series in passes" if series else "rows in passes"
+    targeted = schema.kind in ANY_ROWS and (schema.has_targets or job.settings.targets == UNKNOWN) and not private
+    emptied = schema.gaps or job.settings.outliers == "set-aside"
+    demands: dict[Kind | Feature, tuple[bool, str]] = {
+        schema.kind: (True, f"learns from {' or '.join(entry.kinds)} data, and {dataset} is {schema.kind}"),
+        "labels in series": (
+            series and column != "",
+            f"learns from series of numbers, and column {quoted(column)} of {dataset} has labels",
+        ),
+        "targets of experiments": (targeted, "does not use the targets of experiments"),
+        "empty cells in series": (
+            series and schema.gaps,
+            f"needs series without empty cells, and {dataset} has some",
+        ),
+        "empty cells": (emptied, f"needs complete tables, and {dataset} has empty cells"),
+        in_passes: (
+            silo != "",
+            f"needs every silo's rows in memory, and silo {quoted(silo)} of {dataset} streams its rows",
+        ),
+    }
+    for demand, (holds, fault) in demands.items():
+        if holds and demand not in (*entry.kinds, *entry.takes):
+            remedies = (suitable_algorithms(job, schema, demand), REMEDIES.get(demand, ""))
+            raise BadInput(f"{name} {fault}: {', or '.join(filter(None, remedies))}")
+
+
+def suitable_algorithms(job: Job, schema: Schema, demand: Kind | Feature) -> str:
+    """The advice to use one of those of `auto`'s choices for the data that take `demand`; "" if none does.
 
     If the algorithm of `job` is private, the choices are private algorithms.
     """
     private = registry.build(job.spec).private is not None
-    names = [one.name for one in choices(schema, private=private)]
-    return " or ".join(name for name in names if holds(registry.entry(name)))
+    entries = {one.name: registry.entry(one.name) for one in choices(schema, private=private)}
+    names = [name for name, entry in entries.items() if demand in (*entry.kinds, *entry.takes)]
+    return f"use {' or '.join(names)}" if names else ""
+
+
+REFUSALS: dict[str, tuple[Callable[[LearnSettings], object], Callable[[Job, Schema], str]]] = {
+    "--outliers set-aside": (lambda settings: settings.outliers == "set-aside", outlier_refusal),
+    "--bootstrap": (lambda settings: settings.bootstrap, resampling_refusal),
+    "--held-out": (lambda settings: settings.held_out, held_out_refusal),
+    "--tune": (lambda settings: settings.tune, tuning_refusal),
+}
+"""by option: whether it is requested, and why these data or this learner cannot have it ("" if they can)"""
 
 
 def check(job: Job, schema: Schema) -> None:
     """Raise `BadInput` for data, a truth or settings that the algorithm cannot use."""
     name, entry = job.spec.name, registry.entry(job.spec.name)
-    if schema.kind not in entry.kinds:
-        kinds = " or ".join(entry.kinds)
-        instead = suitable_algorithms(job, schema)
-        raise BadInput(f"{name} learns from {kinds} data, and {job.dataset} is {schema.kind}: use {instead}")
-    if schema.kind == "time-series" and schema.levels and not entry.labelled_series:
-        column = next(iter(schema.levels))
-        raise BadInput(
-            f"{name} learns from series of numbers, and column {quoted(column)} of {job.dataset} has labels: use "
-            f"{suitable_algorithms(job, schema)}"
-        )
     if schema.kind == "events" and parse_transforms(job.settings.transform) != ("none", ()):
         raise BadInput(f"--transform is for columns of numbers, and the rows of {job.dataset} are events")
-    _check_outliers(job, schema)
     _check_adjustment(job, schema)
+    for option, (requested, refusal) in REFUSALS.items():
+        if requested(job.settings) and (reason := refusal(job, schema)):
+            raise BadInput(f"{option}: {reason}")
+    _check_data(job, schema)
     _check_experiments(job, schema)
-    if schema.gaps and schema.kind == "time-series" and not entry.series_gaps:
-        raise BadInput(
-            f"{name} needs series without empty cells, and {job.dataset} has some: use "
-            f"{suitable_algorithms(job, schema, lambda one: one.series_gaps)}"
-        )
-    if (schema.gaps or job.settings.outliers == "set-aside") and not entry.gaps:
-        fitting = suitable_algorithms(job, schema, lambda one: one.gaps)
-        others = f"use {fitting}, or " if fitting else ""
-        raise BadInput(
-            f"{name} needs complete tables, and {job.dataset} has empty cells: {others}drop rows with empty cells with "
-            "--missing complete-rows"
-        )
-    _check_streams(job, schema)
     if entry.needs_truth and job.truth is None:
         raise BadInput(f"{name} uses the true graph to choose, and {job.dataset} has no truth.csv")
     algorithm = registry.build(job.spec)
     if entry.pooled and job.settings.secure:
         raise BadInput(f"--secure: {name} pools all rows in one place, so there is nothing to mask")
     algorithm.is_masked(schema, requested=job.settings.secure)
-    check_bootstrap(job)
-    check_held_out(job, schema)
-    check_tuning(job, schema)
     if job.budget.delta and math.isinf(job.budget.epsilon):
         raise BadInput("--budget-delta needs a --budget")
     if algorithm.private is not None:
@@ -92,14 +117,11 @@ def _check_experiments(job: Job, schema: Schema) -> None:
     unknown = job.settings.targets == UNKNOWN
     if not schema.has_targets and not unknown:
         return
-    name, remedy = job.spec.name, "use --targets none to learn as if there had been no experiment"
+    name, remedy = job.spec.name, AS_IF_OBSERVED
     if schema.kind in ("time-series", "events"):
         raise BadInput(f"targets of experiments are for tables, and {job.dataset} is {schema.kind}: {remedy}")
     if registry.build(job.spec).private is not None:
         raise BadInput(f"{name} with an ε does not use the targets of experiments: {remedy}")
-    if not registry.entry(name).experiments:
-        fitting = suitable_algorithms(job, schema, lambda one: one.experiments)
-        raise BadInput(f"{name} does not use the targets of experiments: use {fitting}, or {remedy}")
     if schema.gaps or job.settings.outliers == "set-aside":
         raise BadInput(
             "targets of experiments need complete tables, as a model of empty cells would mix the conditions: drop "
@@ -108,23 +130,6 @@ def _check_experiments(job: Job, schema: Schema) -> None:
     if unknown:
         check_unknown_targets(job, schema)
     _ = schema.experiments  # raises `BadInput` for a variable that every condition targets
-
-
-def _check_streams(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` if silos read their rows in passes, but the run needs the rows in memory."""
-    if not schema.streamed:
-        return
-    name, silo = job.spec.name, schema.streamed[0]
-    if not registry.entry(name).reads_in_passes(schema.kind):
-        raise BadInput(
-            f"{name} needs every silo's rows in memory: {job.dataset}: silo '{silo}' streams its rows, which "
-            f"{suitable_algorithms(job, schema, lambda one: one.reads_in_passes(schema.kind))} can use"
-        )
-    if job.settings.bootstrap:
-        raise BadInput(
-            f"--bootstrap needs rows in memory: {job.dataset}: silo '{silo}' streams its rows, as they exceed its "
-            "memory limit"
-        )
 
 
 def algorithm_spec(options: LearnOptions, schema: Schema) -> AlgorithmSpec:
@@ -181,15 +186,6 @@ def create_job(
         knowledge_of(settings, schema.variables),
         silo_weights=silo_weights,
     )
-
-
-def _check_outliers(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` if outliers should be set aside, but the data or the learner do not allow it."""
-    reason = outlier_refusal(job, schema)
-    if job.settings.outliers == "keep" or not reason:
-        return
-    where = "an ε" if registry.build(job.spec).private is not None else job.dataset
-    raise BadInput(f"--outliers set-aside cannot be used with {where}: {reason}")
 
 
 def _check_adjustment(job: Job, schema: Schema) -> None:

@@ -20,7 +20,6 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm
 from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied
 from fedbnsl.algorithms.diagnosis.implied import Fit
-from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, EdgeFigures, EdgeKey, key_of
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
@@ -164,15 +163,7 @@ def _bdeu(settings: Any, d: int) -> edge_figures.Bdeu | None:
     return edge_figures.Bdeu(settings.ess, -float(price[0]))
 
 
-def check_held_out(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` if held-out likelihoods are requested, but the run cannot have them."""
-    if job.settings.held_out:
-        reason = _held_out_reason(job, schema)
-        if reason:
-            raise BadInput(f"--held-out: {reason}")
-
-
-def _held_out_reason(job: Job, schema: Schema) -> str:
+def held_out_refusal(job: Job, schema: Schema) -> str:
     """The reason why silos cannot score their rows by the model of the other silos; empty if they can."""
     name = job.spec.name
     if registry.build(job.spec).private is not None:
@@ -195,7 +186,7 @@ def held_out(job: Job, session: Session, last: Round[Any]) -> HeldOutScores:
     """
     if not job.settings.held_out:
         return HeldOutScores()
-    reason = last.broken_off or _held_out_reason(job, session.schema)
+    reason = last.broken_off or held_out_refusal(job, session.schema)
     return (
         HeldOutScores(why=reason)
         if reason

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import AUTO, FloatArray, Schema
-from fedbnsl.algorithms.core.spec import EVENTS, SERIES, Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import columns, exchange, findings, implied, missingness, series_findings
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
 from fedbnsl.algorithms.errors import BadInput
@@ -416,16 +416,16 @@ OnExchange = Callable[[int, int], None]
 """called with the number of resamples still running, and the number of exchanges so far"""
 
 
-def check_bootstrap(job: Job) -> None:
-    """Raise `BadInput` if resamples are requested, but the run cannot have them."""
-    if not job.settings.bootstrap:
-        return
-    if registry.entry(job.spec.name).needs_truth:
-        raise BadInput(f"--bootstrap: {job.spec.name} uses the true graph to choose, which resamples must not see")
-    if registry.entry(job.spec.name).kinds == EVENTS:
-        raise BadInput(f"--bootstrap: resamples of the rows would break the event sequences of {job.dataset}")
-    if registry.build(job.spec).private is not None:
-        raise BadInput(PRIVATE_LEARNER_ERROR)
+def resampling_refusal(job: Job, schema: Schema) -> str:
+    """The reason why the learner cannot have resamples of these rows; empty if it can."""
+    name, streamed = job.spec.name, schema.streamed
+    reasons = {
+        f"{name} uses the true graph to choose, which resamples must not see": registry.entry(name).needs_truth,
+        f"resamples of the rows would break the event sequences of {job.dataset}": schema.kind == "events",
+        PRIVATE_LEARNER_ERROR: registry.build(job.spec).private is not None,
+        f"resamples need rows in memory, and silo '{''.join(streamed[:1])}' reads its rows in passes": bool(streamed),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 AUTOMATIC_RESAMPLES = 30
@@ -492,9 +492,8 @@ def confidence(
     """
     if not job.resamples or last.broken_off:
         return None
-    if session.schema.streamed:
-        silo = session.schema.streamed[0]
-        raise BadInput(f"resamples need rows in memory, and silo '{silo}' reads its rows in passes")
+    if reason := resampling_refusal(job, session.schema):
+        raise BadInput(reason)
     learner = resample_spec(job.spec, structure.lags, job.resamples)
     spec = learner.wrapped("bootstrap", Bootstrap(job.resamples, structure.lags))
     found = extra_exchange(

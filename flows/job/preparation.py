@@ -174,10 +174,10 @@ def with_units(job: Job, session: Session) -> Job:
 def outlier_refusal(job: Job, schema: Schema) -> str:
     """The reason why outliers cannot be set aside in these data with this learner; empty if they can."""
     reasons = {
-        "its columns are labels": schema.kind == "discrete",
-        "its rows are events": schema.kind == "events",
-        "empty cells would break its time series": schema.kind == "time-series",
-        "values are clipped instead": registry.build(job.spec).private is not None,
+        f"the columns of {job.dataset} are labels": schema.kind == "discrete",
+        f"the rows of {job.dataset} are events": schema.kind == "events",
+        f"empty cells would break the time series of {job.dataset}": schema.kind == "time-series",
+        "in a run with an ε, values are clipped instead": registry.build(job.spec).private is not None,
         f"silo {', '.join(schema.streamed)} reads its rows in passes": bool(schema.streamed),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")

@@ -47,7 +47,7 @@ def _models_gaps_of_series(options: LearnOptions) -> bool:
     learner = SERIES[0].name if options.algorithm == AUTO else options.algorithm
     if options.missing != "model" or options.difference:
         return False
-    return not is_private(options) and registry.entry(learner).series_gaps
+    return not is_private(options) and "empty cells in series" in registry.entry(learner).takes
 
 
 def selected_silos(options: LearnOptions) -> tuple[str, ...]:

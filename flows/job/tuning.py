@@ -30,7 +30,7 @@ from fedbnsl.algorithms.choose import AUTO
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import Federation, Replies, Sparse, SumServer, Traffic, rounds
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
-from fedbnsl.algorithms.core.spec import EVENTS, SERIES, Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.edges import edge_count
@@ -42,7 +42,7 @@ from fedbnsl.algorithms.statistics.packing import from_triangle
 from fedbnsl.tracking.result import TunedCandidate, Tuning
 
 from ..options.learn import LearnOptions
-from .follow_up import resample_spec
+from .follow_up import resample_spec, resampling_refusal
 from .job import Job, Session, extra_exchange
 from .preparation import with_knowledge
 
@@ -79,20 +79,21 @@ def candidate_specs(options: LearnOptions) -> list[tuple[dict[str, str], Algorit
     return [(one, options.specify(options.algorithm, one)) for one in chosen]
 
 
-def check_tuning(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` if tuning is requested, but the run cannot be tuned."""
-    if not job.settings.tune:
-        return
-    specs = candidate_specs(job.settings)
-    name = job.spec.name
+def tuning_refusal(job: Job, schema: Schema) -> str:
+    """The reason why the settings cannot be tuned in this run; empty if they can.
+
+    Raises `BadInput` for invalid candidates.
+    """
+    name, specs = job.spec.name, candidate_specs(job.settings)
     if any(registry.build(spec).private is not None for _, spec in specs):
-        raise BadInput("--tune: every candidate would be another release, which ε does not cover: tune on public data")
-    if registry.entry(name).kinds == EVENTS or registry.entry(name).needs_truth or schema.streamed:
-        raise BadInput(f"--tune compares candidates on resamples of the rows, which {name} cannot have on these data")
+        return "every candidate would be another release, which ε does not cover: tune on public data"
+    if reason := resampling_refusal(job, schema):
+        return f"candidates are compared on resamples of the rows: {reason}"
     if registry.entry(name).lags_before and schema.kind in SERIES:
-        raise BadInput(f"--tune: {name} chooses its lags before it learns from series: compare whole runs instead")
+        return f"{name} chooses its lags before it learns from series: compare whole runs instead"
     if job.settings.tune_by == "held-out" and not has_moments(job, schema):
-        raise BadInput("--tune-by held-out is for numbers without empty cells: use stars")
+        return "--tune-by held-out is for numbers without empty cells: use stars"
+    return ""
 
 
 def has_moments(job: Job, schema: Schema) -> bool:

@@ -13,7 +13,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import truth_with_knowledge
-from fedbnsl.algorithms.graphs.dag import topological_order
+from fedbnsl.algorithms.graphs.dag import is_acyclic, topological_order
 from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.generators.discrete import discrete
@@ -46,6 +46,16 @@ def true_of(truth: Structure, seed: int, share: float = 0.3) -> Knowledge:
     return Knowledge(tuple((names[i], names[j]) for i, j in np.argwhere(required)), tuple(dict.fromkeys(no_arcs)))
 
 
+def as_learned(name: str, schema: Schema, tables: dict[str, np.ndarray]) -> tuple[Schema, dict[str, np.ndarray]]:
+    """The rows as data of a kind that the learner `name` takes."""
+    if registry.entry(name).kinds == ("time-series",):
+        return replace(schema, kind="time-series", stretches=dict.fromkeys(schema.rows, (45, 45))), tables
+    if registry.entry(name).kinds == ("events",):
+        federation = as_events(tables, variables=schema.variables)
+        return federation.schema, federation.tables
+    return schema, tables
+
+
 def learned(algorithm: Algorithm, schema: Schema, tables: dict[str, np.ndarray]) -> Structure:
     *_, last = rounds(algorithm, InProcessFederation(schema, tables))
     return with_knowledge(algorithm, schema).structure(last.server)
@@ -55,14 +65,8 @@ def learned(algorithm: Algorithm, schema: Schema, tables: dict[str, np.ndarray])
 def test_what_is_learned_agrees_with_what_is_known(name: str) -> None:
     data = homogeneous(6, 3, 90, 7)
     known = true_of(data.truth, 7)
-    schema = replace(data.schema, knowledge=known)
-    if registry.entry(name).kinds == ("time-series",):
-        schema = replace(schema, kind="time-series", stretches=dict.fromkeys(schema.rows, (45, 45)))
-    tables = data.tables
-    if registry.entry(name).kinds == ("events",):
-        federation = as_events(data.tables, variables=schema.variables)
-        schema, tables = replace(federation.schema, knowledge=known), federation.tables
-    structure = learned(built(name), schema, tables)
+    schema, tables = as_learned(name, data.schema, data.tables)
+    structure = learned(built(name), replace(schema, knowledge=known), tables)
     needed, possible = known.required_matrix(schema.variables), known.possible(schema.variables)
     assert needed.any()
     if structure.kind == "pag":
@@ -72,7 +76,23 @@ def test_what_is_learned_agrees_with_what_is_known(name: str) -> None:
         arcs = structure.adjacency
         assert arcs[needed].all()
         assert not (arcs & needed.T).any()
+        assert is_acyclic(arcs & ~arcs.T)
     assert not (arcs & ~possible).any()
+
+
+@pytest.mark.parametrize("name", sorted(registry.ALGORITHMS))
+def test_false_knowledge_closes_no_cycle(name: str) -> None:
+    """What was learned contradicts the required arcs, which are those of other graphs."""
+    data = homogeneous(6, 3, 90, 7, edges=9)
+    algorithm = built(name)
+    schema, tables = as_learned(name, data.schema, data.tables)
+    *_, last = rounds(algorithm, InProcessFederation(schema, tables))
+    for seed in range(20):
+        other = homogeneous(6, 3, 2, seed, edges=8).truth
+        known = Knowledge(tuple((other.variables[i], other.variables[j]) for i, j in np.argwhere(other.adjacency)[:3]))
+        structure = with_knowledge(algorithm, replace(schema, knowledge=known)).structure(last.server)
+        if structure.kind != "pag":
+            assert is_acyclic(structure.adjacency & ~structure.adjacency.T)
 
 
 @pytest.mark.parametrize("name", DIRECTED_BY_KNOWLEDGE)

@@ -54,7 +54,6 @@ LEARNERS = (
 """one for each class of settings"""
 
 NOISY = {"epsilon": 50.0}
-SETTLED = {"fix_order": True, "fix_order_h": 100.0, "rounds": 30}
 FREE = {"error_variances": "free"}
 PRIVATE_TESTS = {"epsilon": 10.0, "depth": 1, "orientation": "sepset"}
 CHANGES: dict[str, Change | dict[str, Change]] = {
@@ -83,7 +82,6 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
         "pfdbnl": Change(100.0, {"tolerance": 100.0, "rounds": 4}),
         "fed-frank-wolfe": Change(100.0, {"tolerance": 100.0, "rounds": 20}),
         "notears-mlp-admm": Change(100.0, {"tolerance": 100.0, "rounds": 5}),
-        "notears-mlp": Change(100.0),
     },
     "threshold": {
         "": Change(0.9),
@@ -98,9 +96,11 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
         "dp-fed-sparse": Change(False, {"acyclicity": "notears"}),
         "fed-frank-wolfe": Change(True),
     },
-    "fix_order": {"": Change(False), "fed-frank-wolfe": Change(True, {"fix_order_h": 100.0, "rounds": 30})},
-    "fix_order_h": Change(100.0, {"fix_order": True, "rounds": 20}),
-    "order_searches": {"": Change(0, {"rounds": 100}), "fed-frank-wolfe": Change(0, SETTLED | {"rounds": 40})},
+    "fix_order": {"": Change(False), "fed-frank-wolfe": Change(True, {"rounds": 30})},
+    "order_searches": {
+        "": Change(0, {"rounds": 100}),
+        "fed-frank-wolfe": Change(0, {"fix_order": True, "rounds": 100}),
+    },
     "send_threshold": Change(0.2),
     "gamma": Change(0.4),
     "local_steps": Change(1),
@@ -205,7 +205,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "convergence": Change("unchanged", {"rounds": 40, "client": "replace"}, "continuous", hard=True),
 }
 """another value of each setting: of all learners ("") or of some by name"""
-HARD_TO_FIND = {"starts", "exact", "seed", "turning", "refine", "mixed_score"}
+HARD_TO_FIND = {"starts", "exact", "seed", "refine", "mixed_score"}
 NOT_SEEN: dict[str, set[str]] = {
     "fed-sparse": {"relax"},
     "notears-admm": {"relax"},
@@ -213,9 +213,8 @@ NOT_SEEN: dict[str, set[str]] = {
     "fdbnl": {"relax"},
     "dynotears": {"relax"},
     "notears": {"relax"},
-    "secure-sum": {"passes", "max_parents"},
-    "dp-covariance": {"passes", "center", "center_series"},
-    "dp-fed-sparse": {"passes"},
+    "secure-sum": {"max_parents"},
+    "dp-covariance": {"center", "center_series"},
     "secure-linear": {"patience", "starts", "agreeing_starts"},
     "secure-additive": {
         "patience",
@@ -228,7 +227,7 @@ NOT_SEEN: dict[str, set[str]] = {
     "notears-mlp-admm": {"center"},
     "rfcd": HARD_TO_FIND,
     "boss": HARD_TO_FIND - {"mixed_score"},
-    "secure-boss": {"turning", "refine", "candidates"},
+    "secure-boss": {"refine", "candidates"},
     "fed-ges": {"client_quota", "insertion", "drift", "last_drift"},
     "ges-union": {"insertion"},
 }

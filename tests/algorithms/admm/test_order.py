@@ -81,6 +81,6 @@ def test_an_order_is_fixed_once_h_is_small_for_so_many_variables(d: int, h: floa
         worth=0.0,
         last=Stage.ORDERED,
         prior=no_prior(d),
-        settings=RefinedSettings(fix_order_h=2e-3),
+        settings=RefinedSettings(),
     )
     assert following.stage == stage

@@ -141,6 +141,6 @@ class TestMasksLookAtClippedValuesOnly:
             federation.exchange(algorithm, 1, algorithm.broadcast(algorithm.open_server(schema)))
         assert str(refused.value) == (
             "silo s, column 'b': its mean square does not fit the fixed-point numbers of a secure sum "
-            "(1.53e-05 to 1.68e+07): use another unit; if some numbers are wrong, --outliers set-aside treats outliers "
-            "as empty cells"
+            "(1.53e-05 to 1.68e+07): use another unit or, if all rows of the silo are 0 there, leave the column out "
+            "with --ignore b; if some numbers are wrong, --outliers set-aside treats outliers as empty cells"
         )

@@ -140,7 +140,7 @@ def test_what_is_set_aside_is_reported_by_column_and_silo_in_classes():
 
 def test_where_outliers_cannot_be_set_aside_one_line_says_so(tmp_path):
     data = corrupted(6, 30.0)
-    with pytest.raises(BadInput, match="with an ε: values are clipped instead"):
+    with pytest.raises(BadInput, match="with an ε, values are clipped instead"):
         learn(data, epsilon=8.0, outliers="set-aside")
     with pytest.raises(BadInput, match="needs complete tables"):
         learn(data, "notears", outliers="set-aside")

@@ -125,7 +125,7 @@ def _numbers(rows, d=5):
     return np.asarray(noise @ np.linalg.inv(np.eye(d) - weights)) + rng.normal(0, 50, d)
 
 
-STREAMING = [name for name, entry in registry.ALGORITHMS.items() if entry.streams]
+STREAMING = [name for name, entry in registry.ALGORITHMS.items() if "rows in passes" in entry.takes]
 
 
 @pytest.mark.parametrize("kind", ["continuous", "discrete"])

@@ -80,7 +80,9 @@ def test_levels_do_not_depend_on_where_the_series_are_cut(drawn):
 
 
 STREAMING = [
-    name for name, entry in registry.ALGORITHMS.items() if entry.streams_series and "time-series" in entry.kinds
+    name
+    for name, entry in registry.ALGORITHMS.items()
+    if "series in passes" in entry.takes and "time-series" in entry.kinds
 ]
 
 

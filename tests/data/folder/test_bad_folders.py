@@ -219,8 +219,8 @@ def test_a_fault_of_the_truth(tmp_path, fault):
     [
         ("{", "line 1: not JSON: Expecting property name enclosed in double quotes"),
         ("[]", "not a JSON object with keys such as 'kind'"),
-        ('{"kind": "audio"}', "kind: 'audio' is not one of continuous, discrete, mixed, time-series, events"),
-        ('{"checksums": 3}', "checksums: not a JSON object"),
+        ('{"kind": "audio"}', "kind: 'audio' is not 'continuous', 'discrete', 'mixed', 'time-series' or 'events'"),
+        ('{"checksums": 3}', "checksums: '3' is not a JSON object"),
     ],
 )
 def test_a_fault_of_about(tmp_path, content, message):

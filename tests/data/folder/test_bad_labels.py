@@ -94,14 +94,26 @@ def test_a_continuous_column_where_about_says_discrete(tmp_path):
             "a.csv: line 2, column 'x': 'red' is not one of the levels l0, l1, l2, l3, l4, l5, l6, l7, …",
         ),
         ({"levels": {"z": ["a", "b"]}}, "FOLDER: about.json: levels: 'z' is not a column of the data"),
-        ({"levels": {"x": "red"}}, "about.json: levels of 'x': not a list of labels"),
-        ({"levels": {"x": []}}, "about.json: levels of 'x': none"),
+        (
+            {"levels": {"x": "red"}},
+            'about.json: levels: \'x\': \'red\' is not a list, such as {"smokes": ["no", "yes"]}',
+        ),
+        (
+            {"levels": {"x": []}},
+            'about.json: levels: \'x\': \'[]\' is not long enough, such as {"smokes": ["no", "yes"]}',
+        ),
         ({"levels": {"x": ["a", "a"]}}, "about.json: levels of 'x': 'a' is declared twice"),
         ({"levels": {"x": ["a", ""]}}, "about.json: levels of 'x': '' cannot be a label"),
         ({"levels": {"x": ["a", " b"]}}, "about.json: levels of 'x': ' b' cannot be a label"),
-        ({"levels": {"x": ["a", 0.5]}}, "about.json: levels of 'x': 0.5 is neither text nor a whole number"),
-        ({"levels": {"x": ["a", True]}}, "about.json: levels of 'x': True is neither text nor a whole number"),
-        ({"levels": ["a"]}, "about.json: levels: not a JSON object"),
+        (
+            {"levels": {"x": ["a", 0.5]}},
+            'about.json: levels: \'x\': \'0.5\' is not text or a whole number, such as {"smokes": ["no", "yes"]}',
+        ),
+        (
+            {"levels": {"x": ["a", True]}},
+            'about.json: levels: \'x\': \'True\' is not text or a whole number, such as {"smokes": ["no", "yes"]}',
+        ),
+        ({"levels": ["a"]}, 'about.json: levels: "[\'a\']" is not a JSON object, such as {"smokes": ["no", "yes"]}'),
         (
             {"kind": "continuous", "levels": {"x": ["a", "b"]}},
             "about.json: levels: continuous data have no levels; is the kind discrete?",

@@ -127,13 +127,19 @@ def test_an_error_names_the_line_of_the_cell_that_was_recoded(folder):
         ({"scale": {"clinic": {"wheight": 2}}}, "scale: 'wheight' is not a column of the file; did you mean 'weight'?"),
         ({"scale": {"clinic": {"weight": 0}}}, "scale: 'clinic': 'weight': '0' is not a positive number"),
         ({"scale": {"clinic": {"smokes": 2}}}, "scale: 'smokes' has no number, but 'Ja'"),
-        ({"scale": {"clinic": 2}}, "scale: 'clinic': not a JSON object by column"),
+        ({"scale": {"clinic": 2}}, "scale: 'clinic': '2' is not a JSON object, such as"),
         ({"scale": {"clinic": {"smokes": 2}}, "levels": {"smokes": ["a"]}}, "'smokes' has labels: only numbers"),
-        ({"recode": {"clinic": {"smokes": {"Ja": True}}}}, "'Ja': 'True' is neither a label nor null"),
-        ({"recode": {"clinic": {"smokes": ["Ja"]}}}, "recode: 'clinic': 'smokes': not an object of cells"),
+        (
+            {"recode": {"clinic": {"smokes": {"Ja": True}}}},
+            '\'Ja\': \'True\' is not text or a number, such as {"clinic": {"smokes": {"Ja": "yes", "?": null}}}',
+        ),
+        (
+            {"recode": {"clinic": {"smokes": ["Ja"]}}},
+            "recode: 'clinic': 'smokes': \"['Ja']\" is not a JSON object, such as",
+        ),
         ({"levls": {}}, "unknown key 'levls'; did you mean 'levels'?"),
         ({"zzz": 1}, "unknown key 'zzz'; remarks have the key 'comment'"),
-        ({"sheet": 3}, "sheet: '3' is neither the name of a sheet nor an object by silo"),
+        ({"sheet": 3}, 'sheet: \'3\' is not text or a JSON object, such as {"clinic": "Data"}'),
     ],
 )
 def test_a_declaration_that_fits_nothing_is_one_line(folder, about, message):

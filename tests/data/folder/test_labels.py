@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, discrete, pool
-from fedbnsl.data.folder.about import declared_levels, read_about
+from fedbnsl.data.folder.about import declarations, read_about
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
 from fedbnsl.data.folder.scan import canonical_order, label_of
 
@@ -162,7 +162,7 @@ def test_one_silo_of_words_makes_the_folder_discrete_and_about_has_the_last_word
     (tmp_path / "about.json").write_text('{"kind": "discrete"}')
     assert read_folder(tmp_path).schema.levels == {"x": ("1", "2"), "y": ("1", "2", "4", "5")}
     (tmp_path / "about.json").write_text('{"levels": {"y": ["5", "4", "2", "1"]}}')
-    assert declared_levels(read_about(tmp_path)) == {"y": ("5", "4", "2", "1")}
+    assert declarations(read_about(tmp_path)).levels == {"y": ("5", "4", "2", "1")}
     assert read_folder(tmp_path).schema.levels["y"] == ("5", "4", "2", "1")
 
 

@@ -48,8 +48,8 @@ def test_a_folder_that_is_written_again_has_the_same_targets(folder, tmp_path_fa
 REFUSED = {
     "an unknown silo": ({"pmaa": ["PKC"]}, "about.json: targets: there is no silo 'pmaa'; available: ly, plain, pma"),
     "an unknown variable": ({"pma": ["PKA"]}, "about.json: targets: silo pma targets 'PKA', which is not a column"),
-    "a name for a list": ({"pma": "PKC"}, r"about.json: targets: 'pma': not a list of names of variables"),
-    "a list": (["PKC"], r"about.json: targets: not a JSON object such as"),
+    "a name for a list": ({"pma": "PKC"}, r"about.json: targets: 'pma': 'PKC' is not a list"),
+    "a list": (["PKC"], r"about.json: targets: .* is not a JSON object, such as"),
 }
 
 
@@ -150,7 +150,7 @@ CONDITIONS = {
         {"condition": "drug"},
         "about.json: targets: condition pma targets 'PKA', which is not a column".replace("pma t", "'pma' t"),
     ),
-    "not a name": ({"condition": ["drug"]}, {}, "about.json: condition: .* is not the name of a column"),
+    "not a name": ({"condition": ["drug"]}, {}, "about.json: condition: .* is not text"),
     "a column that is ignored": ({}, {"condition": "drug", "ignore": ("drug",)}, "--condition and --ignore both name"),
     "an ε": ({"targets": {"pma": ["PKC"]}, "condition": "drug"}, {"private": True}, "--condition cannot be used with"),
 }

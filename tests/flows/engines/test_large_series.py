@@ -98,9 +98,9 @@ def test_learners_of_sums_read_series_in_passes(folder, in_passes, algorithm):
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ({"algorithm": "fed-pc"}, "fed-pc needs every silo's rows in memory.*'silo-1' streams.*secure-linear"),
+        ({"algorithm": "fed-pc"}, "fed-pc needs every silo's rows in memory.*'silo-1' .* streams.*secure-linear"),
         ({"algorithm": "pfdbnl"}, "pfdbnl needs every silo's rows in memory"),
-        ({"bootstrap": 5}, "^bootstrap needs rows in memory"),
+        ({"bootstrap": 5}, "^bootstrap: resamples need rows in memory"),
     ],
 )
 def test_what_needs_series_in_memory_is_refused_in_one_line(folder, in_passes, given, line):

@@ -86,9 +86,9 @@ def test_labels_in_parts_give_what_they_give_in_memory(tmp_path, algorithm):
     [
         (
             {"algorithm": "fed-sparse"},
-            "fed-sparse needs every silo's rows in memory.*'silo-2' streams.*secure-linear",
+            "fed-sparse needs every silo's rows in memory.*'silo-2' .* streams.*secure-linear",
         ),
-        ({"bootstrap": 5}, "^bootstrap needs rows in memory.*silo 'silo-2'"),
+        ({"bootstrap": 5}, "^bootstrap: resamples need rows in memory.*silo 'silo-2'"),
         ({"algorithm": "notears"}, "in memory"),
     ],
 )

@@ -91,7 +91,7 @@ REFUSED = {
     "dates": "--dates days cannot be used with an ε",
     "union": "--columns union: not every silo has 'a', and with an ε an empty cell counts as 0",
     "mixed union": "--columns union: not every silo has 'x', and with an ε an empty cell counts as 0",
-    "outliers": "--outliers set-aside cannot be used with an ε: values are clipped instead",
+    "outliers": "--outliers set-aside: in a run with an ε, values are clipped instead",
 }
 """what an error says of tables that a run with an ε refuses"""
 COSTS = ("seconds", "bytes", "memory", "engine")
