@@ -19,11 +19,12 @@ from typing import Any, Literal, get_args
 from fedbnsl.algorithms.core.schema import Kind, Transform
 from fedbnsl.algorithms.errors import BadInput, quoted
 
+from .cells import missing_words
 from .check import check_labels
-from .formats import parquet_parts
+from .formats import NO_FORM, Form, parquet_parts
 from .harmonise import Recode, Scale, declared_recode, declared_scale
-from .scan import NO_FORM, SEPARATORS, Form, missing_words
 from .targets import declared_targets
+from .text import SEPARATORS
 
 ABOUT, SCHEMA = "about.json", "about.schema.json"
 KINDS = ("continuous", "discrete", "mixed", "time-series", "events")

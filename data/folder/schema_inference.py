@@ -20,6 +20,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import MIN_SILO_ROWS, outlier_notes
 from .about import ColumnKind, Declared
+from .cells import MAX_CODES, MAX_LEVELS, MIN_RECURRENCE, are_few_labels, merged_levels
 from .dates import common_origin
 from .joint_columns import (
     Columns,
@@ -43,13 +44,6 @@ from .joint_columns import (
 from .missing_codes import is_missing_word
 from .private_table import ORDER_NOTE, declared_schema
 from .profile import BEYOND_RANGE, Profile
-from .scan import (
-    MAX_CODES,
-    MAX_LEVELS,
-    MIN_RECURRENCE,
-    are_few_labels,
-    merged_levels,
-)
 
 UNIT_DECADES = 0.9
 """minimum difference of silos' medians, in powers of ten, for a note that suggests different units"""

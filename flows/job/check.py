@@ -13,7 +13,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import require_row_wise
 from fedbnsl.data.folder.about import parse_transforms
-from fedbnsl.data.folder.scan import check_levels_public
+from fedbnsl.data.folder.check import check_levels_public
 from fedbnsl.data.folder.targets import UNKNOWN
 
 from ..options.learn import LearnOptions, LearnSettings
