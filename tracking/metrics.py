@@ -182,7 +182,7 @@ _DECLARED = (
     Metric("filling_bytes", "exchanges", "Imputation model, before the rounds: bytes in both directions"),
     Metric("parameter_bytes", "exchanges", "Parameters, after the rounds: bytes in both directions"),
     Metric("diagnosis_bytes", "exchanges", "Diagnoses: bytes in both directions"),
-    # The privacy loss (`flows/job/score.py`).
+    # The privacy loss (`flows/job/privacy_spent.py`).
     Metric("epsilon", heading="ε spent", best="least", places="always log runs benchmark picture"),
     Metric("delta", places="always"),
     # The fit without a true graph (`algorithms/diagnosis/implied.py`), and held-out likelihoods.

@@ -17,11 +17,11 @@ from fedbnsl.data.folder.check import check_levels_public
 from fedbnsl.data.folder.targets import UNKNOWN
 
 from ..options.learn import LearnOptions, LearnSettings
-from .fit import check_held_out
 from .follow_up import check_bootstrap
+from .goodness_of_fit import check_held_out
 from .job import Job
 from .preparation import knowledge_of, outlier_refusal
-from .score import check_truth
+from .truth_scores import check_truth
 from .tuning import check_tuning
 from .unknown_targets import check_unknown_targets
 
