@@ -9,7 +9,7 @@ that a learner would model.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +174,7 @@ class LargeSeries:
     def _path(self) -> Path:
         return self.source.path
 
-    @property
+    @cached_property
     def _keys(self) -> Keys:
         header = [name for name in self.source.names if self.declared.keeps(name)]
         chosen = self.declared.reading.time
@@ -183,7 +183,7 @@ class LargeSeries:
         time = chosen[0] if chosen else find_column(self._path, header, TIME)
         return Keys(find_column(self._path, header, SERIES), time)
 
-    @property
+    @cached_property
     def _names(self) -> tuple[str, ...]:
         """The measured columns; raises `BadInput` if there are none."""
         names = tuple(name for name in self.source.names if self.declared.keeps(name) and name not in self._keys.names)
