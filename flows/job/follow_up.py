@@ -281,6 +281,28 @@ def refit_errors(fitted: Server | None) -> dict[str, float | None]:
     }
 
 
+def series_metrics(model: Parameters, structure: Structure) -> dict[str, MetricValue]:
+    """The metrics of a model of time series: its lags, its spectral radius, and the errors of its forecasts.
+
+    The errors are on the data to which the model was fitted. For numbers, the metric is the mean squared error, which
+    is None without forecasts. For labels, the metric is the mean share of wrong labels.
+    """
+    network, forecasts = model.network, model.forecasts
+    found: dict[str, MetricValue] = {
+        "lags": structure.lags,
+        "spectral_radius": network.spectral_radius if network else None,
+        "forecast_mse": None,
+        "persistence_mse": None,
+    }
+    if network is None or forecasts is None:
+        return found
+    numbers = network.numbers
+    for name, errors in (("forecast", forecasts.model), ("persistence", forecasts.persistence)):
+        found |= {f"{name}_mse": float(errors[numbers].mean())} if numbers.any() else {}
+        found |= {f"{name}_wrong": float(errors[~numbers].mean())} if not numbers.all() else {}
+    return found
+
+
 def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Diagnosed:
     """The findings on the data and on `structure`.
 

@@ -36,13 +36,13 @@ from .follow_up import (
     parameters,
     refit,
     refit_errors,
+    series_metrics,
     with_resamples,
 )
 from .goodness_of_fit import held_out, published_fit
 from .job import Job, Session, unless_refused
 from .preparation import comparable_truth, with_imputation_model, with_knowledge, with_lags, with_units
 from .privacy_spent import privacy_metrics, privacy_spent
-from .series_model import dynamics
 from .truth_scores import Scored, score_run
 from .tuning import with_tuning
 from .unknown_targets import with_found_targets
@@ -116,7 +116,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         rounds=tuple(rows),
         metrics=scored.metrics
         | gate.measures(
-            dynamics(model, scored.structure) if session.schema.kind == "time-series" else refit_errors(fitted)
+            series_metrics(model, scored.structure) if session.schema.kind == "time-series" else refit_errors(fitted)
         )
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | _metrics(tuned, found_targets))
         | gate.measures(diagnosed.metrics | checked.metrics | scores.metrics(session.schema.rows))
