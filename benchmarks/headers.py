@@ -18,7 +18,7 @@ from missing_codes import clean
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.check import distinct_names
-from fedbnsl.data.folder.header import EXAMINED_ROWS, header_fault
+from fedbnsl.data.folder.text import EXAMINED_ROWS, header_fault
 
 Cells = list[list[str]]
 STARTS = 20

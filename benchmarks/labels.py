@@ -23,8 +23,8 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.cells import MAX_LEVELS, MISSING
 from fedbnsl.data.folder.folder import read_folder, write_folder
-from fedbnsl.data.folder.scan import MAX_LEVELS, MISSING
 from fedbnsl.data.networks.published import network
 
 SEEDS = range(2, 7)

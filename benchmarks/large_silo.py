@@ -200,7 +200,7 @@ def moments(folder: Path) -> str:
     """Sum the second moments about the means of the large silo."""
     from fedbnsl.algorithms.core.schema import Schema
     from fedbnsl.algorithms.statistics.moments import about_means
-    from fedbnsl.data.folder.batches import ParquetParts
+    from fedbnsl.data.folder.parquet import ParquetParts
     from fedbnsl.data.folder.table import RowView
 
     source = ParquetParts(folder / f"{NAMES[0]}.parquet")

@@ -16,7 +16,7 @@ from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.statistics.moments import Units, units_of
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.flows.job.job import Job
-from fedbnsl.flows.job.score import Metrics, score
+from fedbnsl.flows.job.truth_scores import Metrics, score_run
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
@@ -82,7 +82,7 @@ def scores(learned: Learned, data: FederatedData) -> Metrics:
     spec = registry.specify("var")
     settings = LearnSettings(data="benchmark", algorithm="var")
     job = Job(settings, "benchmark", "inline", spec, truth=data.truth, silo_weights=data.silo_weights)
-    return score(learned.algorithm, learned.last.server, learned.entry, job).metrics
+    return score_run(learned.algorithm, learned.last.server, learned.entry, job).metrics
 
 
 def learn_auto(data: FederatedData, seed: int = 0) -> SeriesRun:

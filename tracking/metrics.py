@@ -182,7 +182,7 @@ _DECLARED = (
     Metric("filling_bytes", "exchanges", "Imputation model, before the rounds: bytes in both directions"),
     Metric("parameter_bytes", "exchanges", "Parameters, after the rounds: bytes in both directions"),
     Metric("diagnosis_bytes", "exchanges", "Diagnoses: bytes in both directions"),
-    # The privacy loss (`flows/job/score.py`).
+    # The privacy loss (`flows/job/privacy_spent.py`).
     Metric("epsilon", heading="ε spent", best="least", places="always log runs benchmark picture"),
     Metric("delta", places="always"),
     # The fit without a true graph (`algorithms/diagnosis/implied.py`), and held-out likelihoods.
@@ -199,7 +199,7 @@ _DECLARED = (
     Metric("fit_bic_over_saturated", "fit", "BIC gain over the saturated graph"),
     Metric("fit_bic_one_more_parent", "fit", "Largest BIC gain by one more parent for each variable"),
     Metric("held_out_log_likelihood", kind=Kind.LIKELIHOOD),
-    # Models of time series (`flows/job/series_model.py`).
+    # Models of time series (`flows/job/follow_up.py`).
     Metric("spectral_radius", kind=Kind.EXACT),
     Metric("forecast_wrong", kind=Kind.SHARE),
     Metric("persistence_wrong", kind=Kind.SHARE),

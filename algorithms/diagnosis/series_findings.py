@@ -1,4 +1,14 @@
-"""Findings on time series: trend, season, random walks, and weights that change over time."""
+"""Findings on time series, which may make a learned graph wrong: trend, season, random walks, and changing weights.
+
+A trend, a season or a random walk makes unrelated series look related, so each finding advises to remove it and learn
+again. Each of them also explains later findings, so the functions are called in this order, each with the findings
+before it (`others`):
+
+1. `SERIES_RULES`, applied as the rules of `findings.py` are: trend, season, and weights that change in single silos;
+2. `series_findings`: random walks, unless a trend or a season was found (`unit_root.py`);
+3. `change_findings`: weights that change in all silos, unless one of these was found (`change.py`);
+4. `adjustment_findings`: the advice, extended by what the run itself has already removed.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

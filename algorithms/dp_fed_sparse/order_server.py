@@ -33,7 +33,7 @@ from .step_noise import deviations
 FINAL_ROUNDS = 2
 PASSES = 5
 """maximum number of passes of moves that improve the order"""
-# The variance that a parent must explain, in units of the smallest variance, is the first number times the standard
+# The share of the least variance that a parent must explain is the first number times the standard
 # deviation of the noise in a step, but at least the second and at most the third number.
 PRICE_OF_STEP_NOISE, MIN_PRICE, MAX_PRICE = 6.0, 0.05, 0.12
 # Lower bound on the spread of residuals, in units of the smallest scale, and upper bound, in units of the variable's
@@ -98,7 +98,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) ->
     spread = np.clip(SPREAD_CAP * message.spread * deviations(shares), low, high)
     place = message.place
     if number <= settings.exchanges - FINAL_ROUNDS:
-        W, place = refit_order(W, spread, price(server.noise, settings), settings)
+        W, place = refit_order(W, spread, min_share(server.noise, settings), settings)
     size = max(float(np.linalg.norm(W)), float(np.linalg.norm(server.W)), 1e-300)
     moved = float(np.linalg.norm(W - server.W)) / size
     return replace(server, number=number, W=W, spread=spread, place=place, moved=moved)
@@ -123,19 +123,19 @@ def apply_steps(W: FloatArray, change: FloatArray, moving: FloatArray, weight: f
     return np.where(moving > 0, soft_threshold(W, by), W)
 
 
-def price(noise: float, settings: DpFedSparse) -> float:
-    """The variance that a parent must explain: the setting or, if it is 0, a value that increases with the noise."""
+def min_share(noise: float, settings: DpFedSparse) -> float:
+    """The share of the least variance that a parent must explain: the setting `price` or, if it is 0, by the noise."""
     return settings.price or min(max(PRICE_OF_STEP_NOISE * noise, MIN_PRICE), MAX_PRICE)
 
 
 def refit_order(
-    W: FloatArray, spread: FloatArray, least: float, settings: DpFedSparse
+    W: FloatArray, spread: FloatArray, min_share: float, settings: DpFedSparse
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     """W and each variable's position in the order implied by the model of W and the residuals' `spread` `[d]`.
 
     If the new order reverses an edge, both of its variables get the weights of the model.
     """
-    model = equal_variance(implied_covariance(W, spread**2), least, settings.max_parents, PASSES)
+    model = equal_variance(implied_covariance(W, spread**2), min_share, settings.max_parents, PASSES)
     place = np.argsort(model.order)
     turned = (W != 0) & ~forward(place, len(W))
     return np.where(turned.any(axis=0) | turned.any(axis=1), model.weights, W), place

@@ -33,7 +33,7 @@ class Pool:
 
     target: NDArray[np.int64]
     rate: NDArray[np.int64]
-    """index of the rate δ (1 / mean delay)"""
+    """index of the decay rate δ (1 / mean delay) among the `rates` of the request"""
     member: BoolArray
     """the columns of each family, `[m, C]`"""
     theta: FloatArray
@@ -83,7 +83,7 @@ def stepped(pool: Pool, which: BoolArray, total: FloatArray, counts: FloatArray)
     """The pool after the sums at the trial points of the families `which` `[m]`; `counts` are the events by type."""
     events, place = counts.sum(), 0
     theta, points, ll, expected = pool.theta.copy(), pool.trials.copy(), pool.ll.copy(), pool.expected.copy()
-    least = MIN_BASE * counts / events
+    min_base = MIN_BASE * counts / events
     trials = points.shape[1]
     lengths = np.array(STEPS[:trials])
     for f in np.flatnonzero(which):
@@ -99,7 +99,7 @@ def stepped(pool: Pool, which: BoolArray, total: FloatArray, counts: FloatArray)
             continue
         theta[f], ll[f] = points[f, best], sums[best, 0]
         bounds = np.zeros(k)
-        bounds[0] = least[pool.target[f]]
+        bounds[0] = min_base[pool.target[f]]
         scale = np.maximum(theta[f, members], MIN_SCALE)
         gradient = sums[best, 1 : 1 + k] / scale
         curvature = from_triangle(sums[best, 1 + k :] / CURVATURE) / np.outer(scale, scale)

@@ -90,7 +90,7 @@ class Server:
     time: float
     """total time of observation"""
     rates: FloatArray
-    """the rates δ of the pool; in the search, only the chosen rate"""
+    """the decay rates δ of the pool; in the search, only the chosen one"""
     adjacency: BoolArray
     pool: Pool
     strengths: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
@@ -220,12 +220,12 @@ def _counted(server: Server, total: FloatArray, settings: FedHawkes) -> Server:
     rates = 1 / (DELAYS * server.unit)
     present = np.flatnonzero(counts)
     target: NDArray[np.int64]
-    rate: NDArray[np.int64]
-    target, rate = (grid.ravel() for grid in np.meshgrid(present, np.arange(len(rates)), indexing="ij"))
+    place: NDArray[np.int64]
+    target, place = (grid.ravel() for grid in np.meshgrid(present, np.arange(len(rates)), indexing="ij"))
     share = counts[target] / server.events
     theta = np.column_stack([0.5 * share, np.full(len(share), 0.25), 0.25 * share])
     start = np.repeat(theta[:, None], settings.trials, axis=1)
-    pool = new_pool(target, rate, np.ones(theta.shape, bool), theta, start)
+    pool = new_pool(target, place, np.ones(theta.shape, bool), theta, start)
     weights = np.full(len(rates) if server.hops else 0, first)
     return replace(server, phase="delay", rates=rates, weights=weights, pool=pool)
 
@@ -262,13 +262,13 @@ def _with_delay(server: Server, delays: int) -> tuple[Server, FloatArray]:
     if 0 < at < len(profile) - 1:
         low, middle, high = profile[at - 1 : at + 2]
         shift = float(0.5 * (low - high) / (low - 2 * middle + high))
-    rate = server.rates[at] * np.exp(shift * np.log(server.rates[delays - 1] / server.rates[0]) / max(delays - 1, 1))
+    decay = server.rates[at] * np.exp(shift * np.log(server.rates[delays - 1] / server.rates[0]) / max(delays - 1, 1))
     theta, best = np.zeros((d, 1 + d)), pool.chosen(pool.rate == at)
     if server.phase == "refine":
         theta[best.target] = best.theta
     else:
         theta[best.target, 0], theta[best.target, 1 + best.target] = best.theta[:, 0], best.theta[:, 1]
-    return replace(server, rates=np.array([rate]), weights=server.weights[:1]), theta
+    return replace(server, rates=np.array([decay]), weights=server.weights[:1]), theta
 
 
 def _start_search(server: Server, theta: FloatArray, settings: FedHawkes) -> Server:
@@ -293,9 +293,9 @@ def _start_refinement(server: Server, settings: FedHawkes) -> Server:
     if _seeks_weight(settings):
         near = np.append(near, np.ones(len(HOPS_NEARBY)))
         weights = np.append(weights, HOPS_NEARBY)
-    rate = np.repeat(np.arange(len(near)), m)
+    place = np.repeat(np.arange(len(near)), m)
     target, member, theta = (np.concatenate([one] * len(near)) for one in (pool.target, pool.member, pool.theta))
-    again = new_pool(target, rate, member, theta, np.repeat(theta[:, None], settings.trials, axis=1))
+    again = new_pool(target, place, member, theta, np.repeat(theta[:, None], settings.trials, axis=1))
     rates = server.rates[0] * near
     return replace(server, phase="refine", refined=True, rates=rates, weights=weights, pool=again)
 

@@ -1,11 +1,12 @@
 """Multivariate Hawkes processes with exponential kernels: likelihood of families, and their Newton steps.
 
-The intensity of events of type i on one device, with base rate μ_i and mean delay 1/δ (Hawkes 1971), is
+The intensity of events of type i on one device, with base rate μ_i and decay rate δ (Hawkes 1971), is
 
     λ_i(t) = μ_i + Σ_j α_ij φ_j(t),   φ_j(t) = Σ_{events t' < t of type j} δ exp(−δ(t − t')).
 
-The kernel has area 1, so α_ij is the mean number of events of type i that an event of type j causes directly. From one
-event to the next, each φ_j changes by one multiplication (Ogata 1981), so all φ_j cost O(n·d) for n events of d types.
+The mean delay is 1/δ. The kernel has area 1, so α_ij is the mean number of events of type i that an event of type j
+causes directly. From one event to the next, each φ_j changes by one multiplication (Ogata 1981), so all φ_j cost O(n·d)
+for n events of d types.
 A family is a type i with its causes j, which are Pa(i) and i itself. On windows of observation of total length T, its
 log-likelihood is
 
@@ -34,7 +35,7 @@ CURVATURE = 2.0**-6
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The columns by which a silo's events enter the likelihood, for one rate δ."""
+    """The columns by which a silo's events enter the likelihood, for one decay rate δ."""
 
     columns: FloatArray
     """for each event, 1 for the base rate and τφ of each type, `[n, 1 + d]`"""
@@ -71,8 +72,8 @@ def intensities_of(
 
 def observation_time(table: FloatArray) -> float:
     """The total length of the observation windows of the devices in `table`."""
-    first = np.flatnonzero(np.diff(table[:, DEVICE], prepend=-1.0))
-    return float((table[first, END] - table[first, START]).sum())
+    starts = np.flatnonzero(np.diff(table[:, DEVICE], prepend=-1.0))
+    return float((table[starts, END] - table[starts, START]).sum())
 
 
 TIME_SCALES = 2.0 ** np.array([30, 0, -30])
@@ -96,14 +97,14 @@ def pooled_causes(whole: "Design", events: NDArray[np.bool_], target: int) -> tu
     return np.column_stack([X[:, 0], X[:, own], others]), np.array([c[0], c[own], c[1:].sum() - c[own]])
 
 
-def design(table: FloatArray, types: int, rate: float, unit: float) -> Design:
-    """The design of the events in `table` `[n, 5]`, which is sorted by device and time, for the rate δ.
+def design(table: FloatArray, types: int, decay: float, unit: float) -> Design:
+    """The design of the events in `table` `[n, 5]`, which is sorted by device and time, for the decay rate δ.
 
     Events at the same time do not excite each other.
     """
     codes = table[:, EVENT].astype(np.int64)
-    excitation = _excitation(table[:, DEVICE], table[:, TIME], codes, types, rate)
-    expected = -np.expm1(-rate * (table[:, END] - table[:, TIME]))
+    excitation = _excitation(table[:, DEVICE], table[:, TIME], codes, types, decay)
+    expected = -np.expm1(-decay * (table[:, END] - table[:, TIME]))
     areas = np.bincount(codes, expected, types)
     columns = np.hstack([np.ones((len(table), 1)), unit * excitation])
     return Design(columns, np.concatenate([[observation_time(table) / unit], areas]))
@@ -111,7 +112,7 @@ def design(table: FloatArray, types: int, rate: float, unit: float) -> Design:
 
 @njit(cache=True)
 def _excitation(
-    devices: FloatArray, times: FloatArray, codes: NDArray[np.int64], types: int, rate: float
+    devices: FloatArray, times: FloatArray, codes: NDArray[np.int64], types: int, decay: float
 ) -> FloatArray:
     """φ of each type just before each event, `[n, d]`."""
     n = len(times)
@@ -121,13 +122,13 @@ def _excitation(
         if begin == 0 or devices[begin] != devices[begin - 1]:
             level[:] = 0.0
         else:
-            level *= np.exp(-rate * (times[begin] - times[begin - 1]))
+            level *= np.exp(-decay * (times[begin] - times[begin - 1]))
         end = begin
         while end < n and devices[end] == devices[begin] and times[end] == times[begin]:
             found[end] = level
             end += 1
         for event in range(begin, end):
-            level[codes[event]] += rate
+            level[codes[event]] += decay
         begin = end
     return found
 
@@ -172,9 +173,9 @@ def family_sums(
 
 @njit(cache=True)
 def newton_step(
-    gradient: FloatArray, curvature: FloatArray, theta: FloatArray, least: FloatArray
+    gradient: FloatArray, curvature: FloatArray, theta: FloatArray, bounds: FloatArray
 ) -> tuple[FloatArray, float]:
-    """The step p to the maximum of gᵀp − ½pᵀHp with theta + p ≥ `least`, and the value of this maximum.
+    """The step p to the maximum of gᵀp − ½pᵀHp with theta + p ≥ `bounds`, and the value of this maximum.
 
     H `[k, k]`, the `curvature`, is minus the Hessian. Coordinate ascent keeps every coordinate within its bound.
     """
@@ -186,7 +187,7 @@ def newton_step(
             diagonal = curvature[a, a]
             if diagonal <= 0.0:
                 continue
-            change = max(slope[a] / diagonal, least[a] - theta[a] - step[a])
+            change = max(slope[a] / diagonal, bounds[a] - theta[a] - step[a])
             if change != 0.0:
                 step[a] += change
                 moved = max(moved, change * change * diagonal)

@@ -59,17 +59,17 @@ def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Summand]:
     _require_families(request, silo.types)
     asked = request.rates.tobytes() + request.weights.tobytes()
     if silo.rates.tobytes() + silo.weights.tobytes() != asked:
-        designs = tuple(_designs(silo, rate, request) for rate in range(len(request.rates)))
+        designs = tuple(_designs(silo, place, request) for place in range(len(request.rates)))
         silo = replace(silo, rates=request.rates, weights=request.weights, designs=designs)
     sums = [
         family_sums(
-            silo.designs[rate][target][0],
-            silo.designs[rate][target][1],
+            silo.designs[place][target][0],
+            silo.designs[place][target][1],
             np.flatnonzero(member),
             theta[member],
             CURVATURE,
         )
-        for target, rate, member, trials in zip(
+        for target, place, member, trials in zip(
             request.target, request.rate, request.member, request.trials, strict=True
         )
         for theta in trials
@@ -109,13 +109,13 @@ def _whole(numbers: NDArray[np.int64], limit: int) -> bool:
 
 
 def _designs(silo: Silo, place: int, request: Broadcast) -> list[tuple[FloatArray, FloatArray]]:
-    """For each type, the columns at its events `[n_i, C]` and their compensators `[C]`, for rate number `place`."""
-    rate = float(request.rates[place])
+    """For each type, the columns at its events `[n_i, C]` and their compensators `[C]`, for `request.rates[place]`."""
+    decay = float(request.rates[place])
     if request.hops and request.weights[place] > 0 and silo.table.shape[1] > LINKS:
         reach = reach_of(silo.table, request.hops, float(request.weights[place]))
-        whole = linked_design(silo.table, silo.types, rate, request.unit, reach)
+        whole = linked_design(silo.table, silo.types, decay, request.unit, reach)
     else:
-        whole = design(silo.table, silo.types, rate, request.unit)
+        whole = design(silo.table, silo.types, decay, request.unit)
     codes = silo.table[:, EVENT].astype(np.int64)
     return [
         pooled_causes(whole, codes == target, target)

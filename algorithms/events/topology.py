@@ -60,20 +60,20 @@ def reach_of(table: FloatArray, hops: int, weight: float) -> Reach:
     return Reach(np.array(receiver, np.int64), np.array(sender, np.int64), np.array(share))
 
 
-def linked_design(table: FloatArray, types: int, rate: float, unit: float, reach: Reach) -> Design:
+def linked_design(table: FloatArray, types: int, decay: float, unit: float, reach: Reach) -> Design:
     """The design of `hawkes.design` with the excitation by the devices in `reach`."""
     devices, codes = table[:, DEVICE].astype(np.int64), table[:, EVENT].astype(np.int64)
     edges = np.searchsorted(devices, np.arange(devices[-1] + 2))
-    first = np.searchsorted(reach.receiver, np.arange(devices[-1] + 2))
+    begins = np.searchsorted(reach.receiver, np.arange(devices[-1] + 2))
     order = np.argsort(table[:, TIME], kind="stable")
-    excitation = _hop_excitation(order, devices, table[:, TIME], codes, types, rate, first, reach.sender, reach.share)
+    excitation = _hop_excitation(order, devices, table[:, TIME], codes, types, decay, begins, reach.sender, reach.share)
     at = edges[:-1].clip(max=len(table) - 1)
     areas = _areas(
         edges,
         table[:, TIME],
         codes,
         types,
-        rate,
+        decay,
         reach.receiver,
         reach.sender,
         reach.share,
@@ -91,28 +91,28 @@ def _hop_excitation(
     times: FloatArray,
     codes: NDArray[np.int64],
     types: int,
-    rate: float,
-    first: NDArray[np.int64],
+    decay: float,
+    begins: NDArray[np.int64],
     sender: NDArray[np.int64],
     share: FloatArray,
 ) -> FloatArray:
     """The excitation just before each event by all devices that reach its device, `[n, d]`, for events in `order`."""
     n = len(times)
-    found, level = np.zeros((n, types)), np.zeros((len(first), types))
-    updated, begin = np.full(len(first), times[order[0]]), 0
+    found, level = np.zeros((n, types)), np.zeros((len(begins), types))
+    updated, begin = np.full(len(begins), times[order[0]]), 0
     while begin < n:
         now, end = times[order[begin]], begin
         while end < n and times[order[end]] == now:
             event = order[end]
-            for pair in range(first[devices[event]], first[devices[event] + 1]):
+            for pair in range(begins[devices[event]], begins[devices[event] + 1]):
                 other = sender[pair]
-                found[event] += share[pair] * np.exp(-rate * (now - updated[other])) * level[other]
+                found[event] += share[pair] * np.exp(-decay * (now - updated[other])) * level[other]
             end += 1
         for place in range(begin, end):
             device = devices[order[place]]
-            level[device] *= np.exp(-rate * (now - updated[device]))
+            level[device] *= np.exp(-decay * (now - updated[device]))
             updated[device] = now
-            level[device, codes[order[place]]] += rate
+            level[device, codes[order[place]]] += decay
         begin = end
     return found
 
@@ -123,7 +123,7 @@ def _areas(
     times: FloatArray,
     codes: NDArray[np.int64],
     types: int,
-    rate: float,
+    decay: float,
     receiver: NDArray[np.int64],
     sender: NDArray[np.int64],
     share: FloatArray,
@@ -137,5 +137,5 @@ def _areas(
         for event in range(edges[sender[pair]], edges[sender[pair] + 1]):
             before = max(start - times[event], 0.0)
             after = max(end - times[event], 0.0)
-            found[codes[event]] += share[pair] * (np.exp(-rate * before) - np.exp(-rate * after))
+            found[codes[event]] += share[pair] * (np.exp(-decay * before) - np.exp(-decay * after))
     return found

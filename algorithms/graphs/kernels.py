@@ -1,8 +1,11 @@
-"""The compiled steps of searches on graphs: Meek's rules, the class of a DAG, a DAG in a class, descendants.
+"""Compiled functions on graphs, which searches call thousands of times (`cpdag.py` has the functions for other code).
 
-Graphs are boolean adjacencies `[d, d]`, as in `cpdag.py`, which has the functions for Python code. Searches call the
-compiled functions thousands of times. A command that examines one small graph runs them uncompiled, because importing
-numba takes longer.
+- `directs`, `implied_arrows`, `closure`: Meek's rules, for one edge, for all edges once, and until no rule applies.
+- `class_of_dag`: from a DAG to the CPDAG of its Markov equivalence class; `extension`: from a class to a DAG in it.
+- `add_descendants`, `successor_lists`: descendants, and a sparse form of a graph.
+
+A graph is a boolean adjacency `[d, d]`; `[i, j]` and `[j, i]` together are the undirected edge i — j. Up to `SMALL`
+variables, the functions run uncompiled, because importing numba takes longer than one small graph.
 
 Sources: Meek 1995, "Causal inference and causal explanation with background knowledge"; Dor & Tarsi 1992, "A simple
 algorithm to construct a consistent extension of a partially oriented graph".

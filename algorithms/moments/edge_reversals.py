@@ -4,9 +4,9 @@ The top-down order of `equal_variance.py` compares two variables by their condit
 variances are nearly equal, and sampling error reverses edges. So each edge i → j is compared with its reversal. For the
 reversal, the edge is removed. Then j selects its parents among the variables that descend from neither i nor j, and i
 selects its parents among those that do not descend from i, which include j. The reversal is accepted if it lowers
-Σ (v + price · number of parents) over i and j, where v is the residual variance. Each of the m edges of a pass needs
-two selections of parents, which costs O(m·d·p²) for p parents. Later passes try only edges with an end whose parents or
-children have changed.
+Σ (v + c · number of parents) over i and j, where v is the residual variance, and c the variance that a parent must
+explain (`min_explained`). Each of the m edges of a pass needs two selections of parents, which costs O(m·d·p²) for
+p parents. Later passes try only edges with an end whose parents or children have changed.
 """
 
 import numpy as np
@@ -25,28 +25,28 @@ TOLERANCE = 1e-9
 
 
 def order_after_reversals(
-    S: FloatArray, dag: NDArray[np.bool_], price: float, former: NDArray[np.int64] | None = None
+    S: FloatArray, dag: NDArray[np.bool_], min_explained: float, former: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
     """A topological order of the columns of `dag` after all reversals that lower the score for second moments `S`.
 
-    `dag` is `[m, d]` and `S` `[m, m]`; columns beyond the first d precede the others (lagged variables). `price` is the
-    variance that a parent must explain. If the DAG has several topological orders, the order `former` `[d]` breaks
-    ties, so most variables keep their predecessors.
+    `dag` is `[m, d]` and `S` `[m, m]`; columns beyond the first d precede the others (lagged variables). A
+    parent must explain the variance `min_explained`. If the DAG has several topological orders, the order `former`
+    `[d]` breaks ties, so most variables keep their predecessors.
     """
     m, d = dag.shape
     reversed_dag = np.zeros((m, m), np.bool_)
     reversed_dag[:, :d] = dag
-    _reverse_edges(S, reversed_dag, np.full(m, price), MAX_REVERSAL_PASSES, d)
+    _reverse_edges(S, reversed_dag, np.full(m, min_explained), MAX_REVERSAL_PASSES, d)
     return np.array(topological_order(reversed_dag[:d, :d], former), np.int64)
 
 
 @njit(cache=True)
-def _reverse_edges(S, dag, price, passes, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _reverse_edges(S, dag, min_explained, passes, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Reverse edges between the first `variables` columns of `dag`, in place, in at most `passes` passes."""
     d = len(S)
     score = np.empty(d)
     for j in range(d):
-        score[j] = score_of(S, j, dag[:, j].copy(), price, d - 1)
+        score[j] = score_of(S, j, dag[:, j].copy(), min_explained, d - 1)
     offspring = successor_lists(dag)
     changed = np.ones(d, np.bool_)
     for _ in range(passes):
@@ -60,11 +60,11 @@ def _reverse_edges(S, dag, price, passes, variables):  # type: ignore[no-untyped
                     continue
                 outside = ~(below_i | _descendants(offspring, j, -1))
                 outside[i] = outside[j] = False
-                of_j, parents_of_j = select_parents(S, j, outside, price, d - 1)
+                of_j, parents_of_j = select_parents(S, j, outside, min_explained, d - 1)
                 above = ~below_i
                 above[i] = False
-                of_i, parents_of_i = select_parents(S, i, above, price, d - 1)
-                of_j, of_i = of_j + price[parents_of_j].sum(), of_i + price[parents_of_i].sum()
+                of_i, parents_of_i = select_parents(S, i, above, min_explained, d - 1)
+                of_j, of_i = of_j + min_explained[parents_of_j].sum(), of_i + min_explained[parents_of_i].sum()
                 if of_i + of_j >= score[i] + score[j] - TOLERANCE * S[i, i]:
                     continue
                 changed |= dag[:, i] | dag[:, j]

@@ -6,22 +6,23 @@ smallest variance, then the variable with the smallest variance given the first,
 the parents of each variable:
 
 - Few rows (`equal_variance`): conditioning on all earlier variables would accumulate the noise of the second moments,
-  so each variable is regressed on few of them. Parents are added while they explain more than `price`, and removed
-  again when they do not (forward, then backward selection). Moves of single variables improve the order as long as they
-  lower Σ_j (v_j + price · number of parents of j), with v_j the residual variance. A selection of p parents among k
-  candidates costs O(k·p²), so finding the order costs O(d³p²), as does a pass of moves.
-- Many rows (`elimination.py`): each variable is regressed on all variables before it in an order. While a parent
-  explains less than its price, the parent that explains least is removed. The number of parents is not limited, so
-  dense graphs are found, too. But full regressions need many more rows than variables.
+  so each variable is regressed on few of them. Parents are added while each explains a variance of more than c, and
+  removed again when they do not (forward, then backward selection). c is the share `min_share` of the least variance.
+  Moves of single variables improve the order as long as they lower Σ_j (v_j + c · number of parents of j), with v_j the
+  residual variance. A selection of p parents among k candidates costs O(k·p²), so finding the order costs O(d³p²), as
+  does a pass of moves.
+- Many rows (`elimination.py`): each variable is regressed on all variables before it in an order. While a parent adds
+  less than `price` to twice the log-likelihood, the parent that adds least is removed. The number of parents is not
+  limited, so dense graphs are found, too. But full regressions need many more rows than variables.
 
 `best_equal_variance_fit` compares several fits (ours). For many rows, the first one has the top-down order given all
 earlier variables (`statistics/moments.py`). The next order is found with few parents in each step, those with large
-effects. Under these two orders, backward elimination starts from all earlier variables. Its price of a parent is ln n,
+effects. Under these two orders, backward elimination starts from all earlier variables. The price of a parent is ln n,
 as in the Bayesian information criterion, plus 2 ln d for the number of candidates (Chen & Chen 2008). Then the search
-with few parents is repeated with the price that follows from the estimated error variance, and its parents are used
-directly, or after backward elimination with background knowledge. The fit with the greatest score is chosen. If the
-residual variances of the first fit are equal up to sampling error, the model is exact, and only weak edges may have the
-wrong direction. Then edges are compared with their reversals (`edge_reversals.py`) instead of searching for orders.
+with few parents is repeated with the `min_share` of the same price at the estimated error variance, and its parents are
+used directly, or after backward elimination with background knowledge. The fit with the greatest score is chosen. If
+the residual variances of the first fit are equal up to sampling error, the model is exact, and only weak edges may have
+the wrong direction. Then edges are compared with their reversals (`edge_reversals.py`) instead of searching for orders.
 
 Test of the assumption (ours): with equal error variances the second moments determine one DAG; without this assumption,
 they determine only its Markov equivalence class. So the result is a DAG only if the data support the assumption in one
@@ -62,70 +63,71 @@ class OrderedWeights:
 
 
 def equal_variance(
-    S: FloatArray, price: float | FloatArray, max_parents: int, passes: int, d: int | None = None
+    S: FloatArray, min_share: float | FloatArray, max_parents: int, passes: int, d: int | None = None
 ) -> OrderedWeights:
     """The weights and the order of the variables for second moments `S` `[m, m]`, positive definite.
 
-    `price` is the variance that a parent must explain, in units of the least variance; it is one number, or one number
-    per candidate `[m]`. `passes` limits the number of passes of moves. The first `d` variables, by default all, are
-    ordered. The others are lagged variables of time series, which precede them. With lagged variables, the least
-    variance is the least residual variance given the lagged variables.
+    A parent must explain the share `min_share` of the least variance: one number, or one number per candidate `[m]`.
+    `passes` limits the number of passes of moves. The first `d` variables, by default all, are ordered. The others are
+    lagged variables of time series, which precede them. With lagged variables, the least variance is the least residual
+    variance given the lagged variables.
     """
     d = len(S) if d is None else d
     most = min(max_parents, len(S) - 1)
-    first = np.arange(len(S)) >= d
-    prices = np.broadcast_to(price, len(S)).astype(np.float64)
-    least = prices * float(np.diag(S)[:d].min())
+    lagged = np.arange(len(S)) >= d
+    shares = np.broadcast_to(min_share, len(S)).astype(np.float64)
+    min_explained = shares * float(np.diag(S)[:d].min())
     if d < len(S):
-        least = prices * min(select_parents(S, j, first, least, most)[0] for j in range(d))
-    order = _improve_order(S, first, _top_down(S, first, least, most), least, most, passes)
+        min_explained = shares * min(select_parents(S, j, lagged, min_explained, most)[0] for j in range(d))
+    order = _top_down(S, lagged, min_explained, most)
+    order = _improve_order(S, lagged, order, min_explained, most, passes)
     weights = np.zeros((len(S), d))
-    before = first.copy()
+    before = lagged.copy()
     for j in order:
-        _, parents = select_parents(S, j, before, least, most)
+        _, parents = select_parents(S, j, before, min_explained, most)
         if len(parents):
             weights[parents, j] = np.linalg.solve(S[np.ix_(parents, parents)], S[parents, j])
         before[j] = True
     return OrderedWeights(weights, order)
 
 
-def select_weights(S: FloatArray, parents: NDArray[np.bool_], price: float, max_parents: int) -> FloatArray:
+def select_weights(S: FloatArray, parents: NDArray[np.bool_], min_share: float, max_parents: int) -> FloatArray:
     """The weights `[m, d]` of the parents that each of the d variables selects among its `parents` `[d, d]` and lags.
 
-    `S` `[m, m]` are the second moments. `price` is the variance that a parent must explain, in units of the least
-    residual variance given the past.
+    `S` `[m, m]` are the second moments. A parent must explain the share `min_share` of the least residual variance
+    given the past.
     """
     d = len(parents)
     most, lagged = min(max_parents, len(S) - 1), np.ones(len(S) - d, dtype=np.bool_)
-    least = np.full(len(S), price * float(np.diag(moments_given_past(S, d)).min()))
+    min_explained = np.full(len(S), min_share * float(np.diag(moments_given_past(S, d)).min()))
     weights = np.zeros((len(S), d))
     for j in range(d):
-        _, chosen = select_parents(S, j, np.concatenate([parents[:, j], lagged]), least, most)
+        _, chosen = select_parents(S, j, np.concatenate([parents[:, j], lagged]), min_explained, most)
         if len(chosen):
             weights[chosen, j] = np.linalg.solve(S[np.ix_(chosen, chosen)], S[chosen, j])
     return weights
 
 
 @njit(cache=True)
-def _top_down(S, first, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _top_down(S, lagged, min_explained, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The order in which the next variable always has the least variance given the earlier ones."""
-    d = len(first) - first.sum()
-    order, ordered = np.empty(d, np.int64), first.copy()
+    d = len(lagged) - lagged.sum()
+    order, ordered = np.empty(d, np.int64), lagged.copy()
     variance = np.diag(S).copy()
-    for j in range(d if first.any() else 0):
-        variance[j] = select_parents(S, j, ordered, price, most)[0]
+    for j in range(d if lagged.any() else 0):
+        variance[j] = select_parents(S, j, ordered, min_explained, most)[0]
     for place in range(d):
         best = int(np.argmin(np.where(ordered, np.inf, variance)))
         order[place] = best
         ordered[best] = True
         for j in range(d):
             if not ordered[j]:
-                variance[j] = select_parents(S, j, ordered, price, most)[0]
+                variance[j] = select_parents(S, j, ordered, min_explained, most)[0]
     return order
 
 
 @njit(cache=True)
-def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _best_move(S, lagged, order, score, place, min_explained, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The best position for the variable at `place`; `score` has the scores of all variables in the present order.
 
     The variable moves away from its position one step at a time. Each step changes only its own possible parents and
@@ -135,7 +137,7 @@ def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-u
     mover = order[place]
     best, to = 0.0, place
     for step in (-1, 1):
-        before = first.copy()
+        before = lagged.copy()
         before[order[:place]] = True
         passed = 0.0
         position = place + step
@@ -143,10 +145,10 @@ def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-u
             neighbour = order[position]
             before[neighbour] = False
             before[mover] = step < 0
-            passed += score_of(S, neighbour, before, price, most) - score[neighbour]
+            passed += score_of(S, neighbour, before, min_explained, most) - score[neighbour]
             before[mover] = False
             before[neighbour] = step > 0
-            change = passed + score_of(S, mover, before, price, most) - score[mover]
+            change = passed + score_of(S, mover, before, min_explained, most) - score[mover]
             if change < best - 1e-9 * S[mover, mover]:
                 best, to = change, position
             position += step
@@ -154,18 +156,18 @@ def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-u
 
 
 @njit(cache=True)
-def _improve_order(S, first, order, price, most, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _improve_order(S, lagged, order, min_explained, most, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """`order` after at most `passes` passes that move each variable to its best position, until none moves."""
     d = len(order)
     for _ in range(passes):
         moved = False
         for mover in range(d):
-            score, before = np.empty(d), first.copy()
+            score, before = np.empty(d), lagged.copy()
             for j in order:
-                score[j] = score_of(S, j, before, price, most)
+                score[j] = score_of(S, j, before, min_explained, most)
                 before[j] = True
             place = int(np.argmax(order == mover))
-            to = _best_move(S, first, order, score, place, price, most)
+            to = _best_move(S, lagged, order, score, place, min_explained, most)
             if to != place:
                 moved = True
                 others = np.concatenate((order[:place], order[place + 1 :]))
@@ -218,7 +220,7 @@ class LinearFit:
 
 
 def best_equal_variance_fit(
-    S: FloatArray, rows: int, prior: Prior | None = None, rejects: Callable[[LinearFit], bool] = lambda first: False
+    S: FloatArray, rows: int, prior: Prior | None = None, rejects: Callable[[LinearFit], bool] = lambda fit: False
 ) -> LinearFit:
     """The best of the fits with equal error variances to second moments `S` `[d, d]` of this number of rows.
 
@@ -243,9 +245,9 @@ def best_equal_variance_fit(
     fits.append(fit(equal_variance(S, max(MIN_EXPLAINED_SHARE, 3 * math.log(d) / rows), d - 1, MAX_PASSES).order))
     best = max(fits, key=lambda one: one.score)
     for _ in range(MAX_REFINEMENTS):
-        # The variance that a parent must explain if all errors have the mean residual variance of the best fit.
-        least = price / rows * float(best.variances.mean()) / float(np.diag(S).min())
-        found = equal_variance(S, least, d - 1, MAX_PASSES)
+        # `price` as a share of the least variance, if all errors have the mean residual variance of the best fit.
+        min_share = price / rows * float(best.variances.mean()) / float(np.diag(S).min())
+        found = equal_variance(S, min_share, d - 1, MAX_PASSES)
         better = fit(found.order) if knowledge.is_informative else score_fit(S, found.weights, rows)
         if better.score <= best.score + MIN_SCORE_GAIN:
             break
@@ -310,8 +312,8 @@ def score_fit(S: FloatArray, weights: FloatArray, rows: int, price: float | None
     )
     edges = np.count_nonzero(weights)
     likelihood = -0.5 * rows * d * (math.log(2 * math.pi * float(variances.mean())) + 1)
-    each = math.log(rows) + 2 * math.log(m) if price is None else price
-    return LinearFit(weights, variances, likelihood - 0.5 * (edges * each + math.log(rows)))
+    price = math.log(rows) + 2 * math.log(m) if price is None else price
+    return LinearFit(weights, variances, likelihood - 0.5 * (edges * price + math.log(rows)))
 
 
 MAX_SPREAD, MAX_SPREAD_RATIO = 0.05, 0.1
@@ -351,14 +353,14 @@ CLEAR_LOSS, CLEAR_LOSS_OF_FEW_ROWS = 0.02, 0.1
 variables"""
 
 
-def clearly_unequal(S: FloatArray, first: LinearFit, free: Callable[[], BestOrder], rows: int) -> bool:
-    """Whether the `first` fit with equal variances is so bad that no fit with equal variances can be chosen.
+def clearly_unequal(S: FloatArray, first_fit: LinearFit, free: Callable[[], BestOrder], rows: int) -> bool:
+    """Whether the `first_fit` with equal variances is so bad that no fit with equal variances can be chosen.
 
     The spread of its variances must exceed twice the largest spread that counts as near equal. Its score must be so far
     below the score of the fit `free`, which has a variance for each variable, that no better order can compensate.
     """
-    near, d = variances_near_equal(S, first), len(S)
+    near, d = variances_near_equal(S, first_fit), len(S)
     if near.spread <= 2 * min(MAX_SPREAD, MAX_SPREAD_RATIO * near.marginal):
         return False
-    gain = variance_evidence(near, first, free(), rows).gain
+    gain = variance_evidence(near, first_fit, free(), rows).gain
     return gain < -d * (CLEAR_LOSS * rows + CLEAR_LOSS_OF_FEW_ROWS * d)

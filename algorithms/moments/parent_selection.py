@@ -1,7 +1,7 @@
 """Selection of the parents of a variable from second moments, forward and then backward.
 
-The price of a parent is the variance that it must explain. The best candidate is added as long as it explains more than
-its price. Then parents that explain less than their price are removed. A selection of p parents among k candidates
+`min_explained` `[m]` is the variance of j that each candidate must explain to be a parent. The best candidate is added
+as long as it explains more. Then parents that explain less are removed. A selection of p parents among k candidates
 costs O(k·p²).
 """
 
@@ -14,8 +14,8 @@ COLLINEARITY_TOLERANCE = 1e-3
 
 
 @njit(cache=True)
-def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """At most `most` parents of j among `allowed`: in each step, the candidate that explains most above its price.
+def _forward(S, j, allowed, min_explained, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """At most `most` parents of j among `allowed`: in each step, the candidate that explains most above its minimum.
 
     Row m of Q is the covariance of the m-th parent with all variables given the parents before it, divided by the
     parent's standard deviation. This row updates each candidate's variance, and its covariance with j, given the
@@ -32,9 +32,9 @@ def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noq
             if (
                 free[k]
                 and variance[k] > COLLINEARITY_TOLERANCE * S[k, k]
-                and covariance[k] ** 2 > (gain + price[k]) * variance[k]
+                and covariance[k] ** 2 > (gain + min_explained[k]) * variance[k]
             ):
-                gain, best = covariance[k] ** 2 / variance[k] - price[k], k
+                gain, best = covariance[k] ** 2 / variance[k] - min_explained[k], k
         if best < 0:
             return parents[:m]
         if m == len(Q):
@@ -57,9 +57,9 @@ def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noq
 
 
 @njit(cache=True)
-def select_parents(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The residual variance of j, and its selected parents among `allowed`; each explains at least its price."""
-    parents = _forward(S, j, allowed, price, most)
+def select_parents(S, j, allowed, min_explained, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The residual variance of j, and its selected parents among `allowed`; each explains at least its minimum."""
+    parents = _forward(S, j, allowed, min_explained, most)
     while len(parents) > 0:
         m = len(parents)
         A, b = np.empty((m, m)), np.empty(m)
@@ -69,7 +69,7 @@ def select_parents(S, j, allowed, price, most):  # type: ignore[no-untyped-def] 
                 A[a, c] = S[parents[a], parents[c]]
         inverse = np.linalg.inv(A)
         weights = inverse @ b
-        worth = weights**2 / np.diag(inverse) - price[parents]
+        worth = weights**2 / np.diag(inverse) - min_explained[parents]
         weakest = int(np.argmin(worth))
         if worth[weakest] >= 0:
             return S[j, j] - b @ weights, parents
@@ -78,7 +78,7 @@ def select_parents(S, j, allowed, price, most):  # type: ignore[no-untyped-def] 
 
 
 @njit(cache=True)
-def score_of(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The residual variance of j plus the prices of its selected parents: lower is better."""
-    variance, parents = select_parents(S, j, allowed, price, most)
-    return variance + price[parents].sum()
+def score_of(S, j, allowed, min_explained, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The residual variance of j plus the minimum of each selected parent: lower is better."""
+    variance, parents = select_parents(S, j, allowed, min_explained, most)
+    return variance + min_explained[parents].sum()

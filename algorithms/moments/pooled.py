@@ -40,7 +40,7 @@ CRITERION_TOLERANCE = 1e-3
 
 
 def lagged_price(columns: int, rows: float) -> float:
-    """The variance that a parent among m `columns` must explain, (ln n + ln m)/n in units of the least variance.
+    """The share of the least variance that a parent among m `columns` must explain, (ln n + ln m)/n.
 
     This is BIC with the extra term of EBIC (Chen & Chen 2008) for the number of candidates.
     """

@@ -270,27 +270,32 @@ def part(silo: Silo, request: Broadcast) -> FloatArray:
 
 
 def aggregate(server: Server, replies: Replies[Summand], settings: SecureLinear) -> Server:
-    """The state after the sum, with the fits and the choice between them, or with directions."""
+    """The state after an exchange, whose sums are divided by the number of rows of the silos that answered.
+
+    After exchange 1, the state has the covariance S, the fits to it and the choice between them; with experiments, the
+    interventional class. After exchange 2, it has the class with the edges that non-Gaussian errors direct.
+    """
     schema = settings.columns(server.schema)
     answered_rows = sum(schema.rows[silo] for silo in replies.silos)
-    rescaled = replies.total * (sum(schema.rows.values()) / answered_rows)
-    if len(server.S):
-        edges = edges_to_direct(server)
-        least = settings.min_log_likelihood_ratio
-        R, dependent = credible_contrasts(rescaled.reshape(len(edges), -1), server.rows, least)
-        graph, count = direct_edges(server.graph, edges, R, server.rows, least)
+    sums_per_row = replies.total * (sum(schema.rows.values()) / answered_rows)
+    if len(server.S):  # exchange 2
+        edges, min_ratio = edges_to_direct(server), settings.min_log_likelihood_ratio
+        R, dependent = credible_contrasts(sums_per_row.reshape(len(edges), -1), server.rows, min_ratio)
+        graph, count = direct_edges(server.graph, edges, R, server.rows, min_ratio)
         return replace(server, graph=graph, directed=count, dependent=dependent, done=True)
+    sums = sums_per_row * answered_rows
     if schema.has_targets:
-        left = server.schema.of_silos(replies.silos).in_order()
-        found = learn_from_experiments(rescaled * answered_rows, server.schema, left, settings, settings.target_rows)
-        server = replace(server, schema=left, S=found.S[0], rows=int(found.rows[0]), done=True)
-        server = replace(server, evidence=replace(server.evidence, equal=False))
+        answered = server.schema.of_silos(replies.silos).in_order()
+        found = learn_from_experiments(sums, server.schema, answered, settings, settings.target_rows)
+        evidence = replace(server.evidence, equal=False)
+        server = replace(server, schema=answered, S=found.S[0], rows=int(found.rows[0]), evidence=evidence, done=True)
         return replace(server, graph=found.graph, sums=found.S, group=found.group)
+    # One triangle of second moments for the longest windows, then one for each smaller number of lags.
     d, reach, shorter = len(server.schema.variables), settings.reach(server.schema), settings.shorter(server.schema)
     sizes = np.cumsum([(lags + 1) * d * ((lags + 1) * d + 1) // 2 for lags in (reach, *shorter)])
-    first, *rest = np.split(rescaled * answered_rows, sizes[:-1])
+    longest, *rest = np.split(sums, sizes[:-1])
     rows = settings.degrees_of_freedom(server.schema, replies.silos, reach)
-    S = require_positive_definite(from_triangle(first) / rows, schema)
+    S = require_positive_definite(from_triangle(longest) / rows, schema)
     if reach and settings.lags == AUTO:
         S = moments_of_least_bic(S, rows, d)
         lags = len(S) // d - 1

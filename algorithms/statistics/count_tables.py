@@ -1,14 +1,14 @@
-"""Count tables of sets of variables, counts of joint states, and pairs of redundant columns.
+"""Counts of a silo's rows by the levels of discrete variables: the sums that tests and scores of labels need.
 
-- `CountLimits`, `limited_counts`: an owner's limits on the counts that leave a silo.
-- `Tables`, `count`, `TableReader`: the numbers of rows for each combination of levels of a set of variables. A table
-  over a set serves every test (x, y | z) with {x, y} ∪ z equal to the set, so each set is counted once. Tables are
-  dense, in mixed radix over the public numbers of levels, and the level of the last variable changes fastest. So the
-  counts of all silos have the same positions, and their sum is the table of all rows.
-- `count_cells`, `count_occurring`: the counts of the joint states of a family. The state of variables V = (v_1, ...,
-  v_m) is a mixed-radix number whose last digit is the level of v_m. Small tables are counted cell by cell; for large
-  tables, only the occurring states are listed, in ascending order. Both methods list the counts in the same order, so
-  they give bit-identical scores.
+The joint state of variables (v_1, ..., v_m) is a mixed-radix number over their public numbers of levels, whose last
+digit is the level of v_m. So the counts of all silos have the same positions, and their sum is the table of all rows.
+
+- For tests: `count` gives the whole table of each set of variables; `Tables` lists the sets, and `TableReader` reads a
+  table from the sums. The table of a set serves every test (x, y | z) with {x, y} ∪ z equal to the set.
+- For scores: `count_cells` and `count_occurring` give the counts of a family (a child and its parents). Small tables
+  are counted cell by cell; of large tables, only the occurring states are listed. Both list the states in ascending
+  order, so they give bit-identical scores.
+- For owners: `CountLimits` limits the tables that leave a silo; `limited_counts` applies the limits to a block of code.
 - `one_to_one`: whether two columns A and B determine each other. If so, the data cannot distinguish A → B from B → A,
   and cannot tell which of the two acts on a third variable.
 """

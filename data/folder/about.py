@@ -28,10 +28,10 @@ from pydantic import (
 from fedbnsl.algorithms.core.schema import Kind, Transform
 from fedbnsl.algorithms.errors import BadInput, quoted
 
+from .cells import label_of, missing_words
 from .check import check_labels
-from .formats import parquet_parts
+from .formats import NO_FORM, Form, parquet_parts
 from .harmonise import Recode, Scale
-from .scan import NO_FORM, Form, label_of, missing_words
 
 ABOUT = "about.json"
 ColumnKind = Literal["continuous", "discrete", "count"]

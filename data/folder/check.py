@@ -12,7 +12,7 @@ import os
 import stat
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +257,20 @@ def visible_entries(folder: Path) -> list[Path]:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
         raise BadInput(f"{folder}: cannot be read: {error.strerror or error}") from None
+
+
+def check_levels_public(place: str, undeclared: Iterable[str]) -> None:
+    """Raise `BadInput` for undeclared levels, because a level of a single row would disclose this row despite ε."""
+    for name in sorted(undeclared):
+        raise BadInput(
+            f"{place}: column '{name}': its levels come from the rows, which ε does not account for: "
+            "declare them in about.json for a private run"
+        )
+
+
+def check_label_column(path: Path, header: Sequence[str], name: str) -> None:
+    """Raise `BadInput` unless the file has the column `name` and at least one other column."""
+    if name not in header:
+        raise BadInput(f"{path}: column {quoted(name)} is missing; available: {', '.join(header[:8])}")
+    if list(header) == [name]:
+        raise BadInput(f"{path}: no column besides {quoted(name)}")

@@ -9,7 +9,7 @@ that a learner would model.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +21,15 @@ from fedbnsl.algorithms.diagnosis.series_rows import PASSES_NOTE
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
-from . import batches
 from .about import ABOUT, Declared
-from .batches import (
-    CachedSource,
-    Column,
-    HarmonisedSource,
-    ParquetParts,
-    PlaceOf,
-    QuerySource,
-    Source,
-    cells_in,
-    numbers_in,
-    source_of,
-)
-from .check import check_same_columns
+from .batches import Column, PlaceOf, Source, cell_text, cells_in, exceeds_memory, numbers_in
+from .cells import cell_fault, empty_cells, label_of, labels_of
+from .check import check_label_column, check_same_columns
 from .dates import dates_of, periods_of, times_of
-from .formats import cell_text
+from .harmonise import HarmonisedSource
+from .parquet import ParquetParts
 from .profile import BEYOND_RANGE, beyond
-from .scan import cell_fault, check_label_column, empty_cells, label_of, labels_of
+from .query import QuerySource
 from .series import (
     NOT_SERIES,
     REFUSED,
@@ -56,6 +46,7 @@ from .series import (
     step_of,
     time_place,
 )
+from .sources import CachedSource, source_of
 from .table import Mapper, RowView
 
 SORT = "rows of series that exceed the memory limit must be sorted by series and time"
@@ -117,20 +108,19 @@ def series_source(path: Path, declared: Declared) -> Source | None:
     if isinstance(source, CachedSource):
         return None
     plain = source.source if isinstance(source, HarmonisedSource) else source
-    limit = batches.IN_MEMORY_BYTES // 8
     if isinstance(plain, ParquetParts):
-        return source if plain.rows * len(plain.names) > limit else None
+        return source if exceeds_memory(8 * plain.rows * len(plain.names)) else None
     if isinstance(plain, QuerySource):
-        return source if _exceeds(plain, limit) else None
+        return source if _exceeds_memory(plain) else None
     return source
 
 
-def _exceeds(source: QuerySource, cells: int) -> bool:
-    """Whether a query returns more than this number of `cells`; reads no further than this number."""
-    read = 0
+def _exceeds_memory(source: QuerySource) -> bool:
+    """Whether the rows that a query returns exceed the memory limit; reads no further than this limit."""
+    cells = 0
     for batch in source.batches(source.names):
-        read += batch.num_rows * len(source.names)
-        if read > cells:
+        cells += batch.num_rows * len(source.names)
+        if exceeds_memory(8 * cells):
             return True
     return False
 
@@ -184,7 +174,7 @@ class LargeSeries:
     def _path(self) -> Path:
         return self.source.path
 
-    @property
+    @cached_property
     def _keys(self) -> Keys:
         header = [name for name in self.source.names if self.declared.keeps(name)]
         chosen = self.declared.reading.time
@@ -193,7 +183,7 @@ class LargeSeries:
         time = chosen[0] if chosen else find_column(self._path, header, TIME)
         return Keys(find_column(self._path, header, SERIES), time)
 
-    @property
+    @cached_property
     def _names(self) -> tuple[str, ...]:
         """The measured columns; raises `BadInput` if there are none."""
         names = tuple(name for name in self.source.names if self.declared.keeps(name) and name not in self._keys.names)

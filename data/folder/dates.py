@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput, quoted
 
-from .scan import cell_fault
+from .cells import cell_fault
 
 DATE = re.compile(
     r"(?P<a>\d{4}|\d{1,2})(?P<mark>[-/.])(?P<b>\d{1,2})(?P=mark)(?P<c>\d{4}|\d{1,2})(?!\d)"

@@ -20,12 +20,13 @@ from fedbnsl.algorithms.core.schema import EVENT_COLUMNS, FloatArray, Schema, ch
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .about import NO_DECLARATION, Declared
-from .batches import Column, Source, check_cells, columns_in_memory, left_out_names, source_of
-from .check import check_labels
+from .batches import Column, Source, check_cells, columns_in_memory
+from .cells import canonical_order, cell_fault, empty_cells, fold_spelling, labels_of
+from .check import check_label_column, check_labels
 from .dates import periods_of, times_of
 from .formats import BROKEN, kind_of
-from .scan import canonical_order, cell_fault, check_label_column, empty_cells, fold_spelling, labels_of
 from .series import TIME, find_column
+from .sources import left_out_names, source_of
 
 NO_EPSILON = "--epsilon: no learner of event sequences is private"
 EVENT, DEVICE, NEIGHBOURS = "event", "device", "neighbours"

@@ -15,8 +15,9 @@ from pathlib import Path
 from fedbnsl.algorithms.errors import BadInput
 
 from ..federated import Fingerprint
-from .batches import QuerySource, cells_in, numbers_in
+from .batches import cells_in, numbers_in
 from .formats import file_stamp, has_settled, part_files
+from .query import QuerySource
 
 BLOCK_BYTES = 1 << 20
 

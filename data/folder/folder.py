@@ -1,7 +1,7 @@
 """A federated data set as a folder: a table for each silo, `<silo>.csv`, and optionally `truth.csv` and `about.json`.
 
 `formats.py` has the formats of tables. A silo may also be a folder of Parquet parts, or a query, `<silo>.sql`
-(`batches.py`). Instead of a folder, a data set may be one file with the rows of all silos and a column that names the
+(`query.py`). Instead of a folder, a data set may be one file with the rows of all silos and a column that names the
 silo of each row (`Reading.by`). A folder of plain tables works as it is: the tables may have numbers, labels, both, or
 time series (`schema_inference.py` has the rules). Documents and the like are ignored, and any other entry raises an
 error (`check.py`). `write_folder` writes exact numbers, and labels instead of level codes.
@@ -33,7 +33,7 @@ from .about import (
     read_about,
     write_about,
 )
-from .batches import labels_in, open_source
+from .batches import labels_in
 from .check import (
     check_columns,
     check_is_file,
@@ -63,7 +63,6 @@ from .formats import BROKEN, LISTED, ending_of, is_sheet, kind_of, silo_of
 from .harmonise import check_harmonised, check_silos
 from .joint_columns import check_selected, check_series_domains, excluded_columns, with_declared_transforms
 from .profile import Profile
-from .scan import SEPARATORS
 from .schema_inference import InferredSchema, negotiate_schema
 from .series import (
     SeriesTable,
@@ -74,9 +73,11 @@ from .series import (
     series_and_time,
     series_schema,
 )
+from .sources import open_source
 from .suggestions import is_site, site_notes
 from .table import Table, holds_parts, open_table
 from .targets import named_targets, with_targets
+from .text import SEPARATORS
 from .truth import read_structure, read_structures, read_truth, write_structure
 
 

@@ -1,33 +1,22 @@
-"""The formats of tables: which entries of a folder are read, and how the files of other programs are opened.
+"""The formats of tables: which files and folders may be silos, how a file is opened, and what is declared of it.
 
-`FORMATS` is the list of all endings. `batches.py` reads text tables, also compressed, Parquet files and queries. This
-module reads the other formats as a whole, each into a `Sheet` of columns: a spreadsheet (openpyxl), a file of SPSS or
-Stata (pyreadstat), or JSON Lines. The value labels of SPSS and Stata become the cells of a column if all its values
-have a label. The missing values that such a file declares are empty cells.
+`FORMATS` is the list of all endings. Each kind of format has its own module: `text.py`, `parquet.py`, `query.py`, and
+`sheets.py` for spreadsheets, files of SPSS and Stata, and JSON Lines.
 """
 
 import bz2
 import gzip
-import json
 import lzma
 import os
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedbnsl.algorithms.errors import BadInput, quoted
-
-from .header import EXAMINED_ROWS, header_fault
 
 Kind = Literal["text", "parquet", "query", "spreadsheet", "labelled", "lines"]
 TEXT_ENDINGS, COMPRESSED = (".csv", ".tsv"), (".gz", ".bz2", ".xz", ".zst", ".zip")
@@ -43,10 +32,6 @@ FORMATS: dict[str, Kind] = {
 """the endings of the files that may be silos; the first ending that fits is used"""
 LISTED = "CSV (also compressed), Parquet, Excel (.xlsx), SPSS (.sav), Stata (.dta) or JSON Lines (.jsonl)"
 """the formats, for messages"""
-PACKAGES = {"spreadsheet": "openpyxl", "labelled": "pyreadstat"}
-"""the packages of the extra `tables`"""
-MAX_WHOLE_BYTES = 1 << 28
-"""size of a file above which a format that is read as a whole is refused"""
 SECOND = 10**9
 """nanoseconds per second"""
 COARSE_CLOCK_SECONDS, FINE_CLOCK_SECONDS = 2.0, 0.1
@@ -54,6 +39,26 @@ COARSE_CLOCK_SECONDS, FINE_CLOCK_SECONDS = 2.0, 0.1
 without a change of its stamp"""
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 """errors of reading and decompressing a file, besides `BadInput`"""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The declared form of a file: its dialect (None if not declared), and the recoding and scaling of its cells."""
+
+    separator: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    sheet: str | None = None
+    """the sheet to read if a spreadsheet has several sheets"""
+    recode: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    """by column, pairs of a cell and its replacement"""
+    scale: tuple[tuple[str, float, tuple[str, ...]], ...] = ()
+    """columns whose numbers are multiplied, each with the factor and the cells that mark a missing value in it"""
+    rows: tuple[str, str] | None = None
+    """a column and the label that it has in this silo's rows; if None, all rows of the file belong to the silo"""
+
+
+NO_FORM = Form()
 
 
 def ending_of(path: Path) -> str | None:
@@ -116,48 +121,6 @@ def _is_hidden(name: str) -> bool:
     return name.endswith("/") or name.startswith("__MACOSX/") or Path(name).name.startswith(".")
 
 
-@dataclass(frozen=True, eq=False)
-class Sheet:
-    """The rows of a file that is read as a whole: `columns[v]` `[n_rows]` has numbers or objects, None where empty."""
-
-    header: tuple[str, ...]
-    columns: tuple[NDArray[Any], ...]
-    notes: tuple[str, ...] = ()
-    numbers: NDArray[np.int64] | None = None
-    """the number of each row in the program that wrote the file, `[n_rows]`; if None, rows are counted from 1"""
-    word: str = "row"
-    """the word for this number in messages"""
-
-    def place(self, row: int) -> str:
-        """The place of row `row` (from 0), such as "row 3"."""
-        return f"{self.word} {row + 1 if self.numbers is None else self.numbers[row]}"
-
-
-def read_sheet(path: Path, name: str | None = None) -> Sheet:
-    """The table in `path`; `name` selects a sheet if a spreadsheet has several.
-
-    Raises `BadInput` for a file that cannot be read, with file and row, and for a missing package, with the command
-    that installs it.
-    """
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
-    if status.st_size > MAX_WHOLE_BYTES:
-        raise BadInput(f"{path}: a file of this size is read in passes only as CSV or Parquet: convert it")
-    stamp = file_stamp("", status)
-    return _read_sheet(path, name, stamp) if has_settled(status) else _read_sheet.__wrapped__(path, name, stamp)
-
-
-@lru_cache(maxsize=1)
-def _read_sheet(path: Path, name: str | None, stamp: tuple[str | int, ...]) -> Sheet:
-    """The table in `path`; `stamp` distinguishes versions of the file in the cache."""
-    kind = kind_of(path)
-    if kind == "lines":
-        return _json_lines(path)
-    return _spreadsheet(path, name) if kind == "spreadsheet" else _labelled(path)
-
-
 def file_stamp(name: str, status: os.stat_result) -> tuple[str | int, ...]:
     """The stamp of a file, which changes with its content: name, size, times of change, inode and device."""
     return (name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
@@ -183,214 +146,3 @@ def has_settled(status: os.stat_result) -> bool:
     changed = max(status.st_ctime_ns, status.st_mtime_ns)
     clock = FINE_CLOCK_SECONDS if status.st_ctime_ns % SECOND else COARSE_CLOCK_SECONDS
     return time.time() - changed / SECOND > clock
-
-
-def _package(path: Path) -> Any:
-    """The package that reads `path`; raises `BadInput` with the command that installs it."""
-    package = PACKAGES[kind_of(path)]
-    try:
-        return import_module(package)
-    except ImportError:
-        raise BadInput(
-            f"{path}: {path.suffix.lower()} files need the package {package}: pip install 'fedbnsl[tables]'"
-        ) from None
-
-
-def _spreadsheet(path: Path, name: str | None) -> Sheet:
-    """The table in a sheet: its header is the first row that is not empty; empty columns without a name are dropped.
-
-    Raises `BadInput` for a file that openpyxl cannot read, without rows, or whose first row does not name the columns.
-    """
-    openpyxl = _package(path)
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        try:
-            rows = _rows_of_sheet(path, book, name)
-        finally:
-            book.close()
-    except BadInput:
-        raise
-    except Exception as error:  # openpyxl passes on the errors of the parsers of ZIP and XML
-        raise BadInput(f"{path}: not a readable Excel file: {str(error).splitlines()[0]}") from error
-    if not rows:
-        raise BadInput(f"{path}: the file is empty")
-    (_, first), below = rows[0], rows[1:]
-    width = max(len(row) for _, row in rows)
-    names = [_name_text(cell).strip() for cell in (*first, *[None] * (width - len(first)))]
-    numbered = [isinstance(cell, int | float) for cell in first if cell is not None]
-    if all(numbered) and not all(name.isdigit() for name in names if name):
-        raise BadInput(f"{path}: row {rows[0][0]}: must name the columns, but has numbers, {quoted(','.join(names))}")
-    cells = [[_name_text(cell).strip() for cell in row] for _, row in below[:EXAMINED_ROWS]]
-    fault = header_fault(names, [[*row, *[""] * (width - len(row))] for row in cells])
-    if fault is not None:
-        raise BadInput(f"{path}: row {rows[0][0]}: {fault}")
-    padded = [(*row, *[None] * (width - len(row))) for _, row in below]
-    columns = list(zip(*padded, strict=True)) if padded else [()] * width
-    filled = [bool(names[v]) or any(cell is not None for cell in columns[v]) for v in range(width)]
-    return Sheet(
-        tuple(name for name, is_filled in zip(names, filled, strict=True) if is_filled),
-        tuple(_array(column) for column, is_filled in zip(columns, filled, strict=True) if is_filled),
-        empty_column_notes(width - sum(filled)),
-        np.array([number for number, _ in below], dtype=np.int64),
-    )
-
-
-def empty_column_notes(count: int) -> tuple[str, ...]:
-    """A note on columns without a name and without a cell that were dropped, if there are any."""
-    what = "1 empty column without a name is" if count == 1 else f"{count} empty columns without a name are"
-    return (f"{what} left out",) if count else ()
-
-
-def _rows_of_sheet(path: Path, book: Any, name: str | None) -> list[tuple[int, tuple[Any, ...]]]:
-    """The rows that are not blank, each with its number, of the sheet `name` or of the only sheet with cells.
-
-    Raises `BadInput` if there is no such sheet or, without a `name`, if several sheets have cells.
-    """
-    names = [sheet.title for sheet in book.worksheets]
-    if name is not None and name not in names:
-        raise BadInput(f"{path}: there is no sheet {quoted(name)}; available: {', '.join(map(quoted, names))}")
-    found = {}
-    for sheet in book.worksheets:
-        if name is None or sheet.title == name:
-            sheet.reset_dimensions()  # some programs write wrong dimensions
-            rows = [
-                (number, row)
-                for number, row in enumerate(sheet.iter_rows(values_only=True), start=1)
-                if any(cell is not None and cell != "" for cell in row)
-            ]
-            if rows:
-                found[sheet.title] = [
-                    (number, tuple(None if cell == "" else cell for cell in row)) for number, row in rows
-                ]
-    if len(found) > 1:
-        largest = max(found, key=lambda title: sum(len(row) for _, row in found[title]))  # not one with only a title
-        declare = json.dumps({"sheet": {path.stem: largest}}, ensure_ascii=False)
-        raise BadInput(
-            f"{path}: it has {len(found)} sheets, {', '.join(map(quoted, found))}: "
-            f"declare one in about.json, such as {declare}"
-        )
-    return next(iter(found.values()), [])
-
-
-def _labelled(path: Path) -> Sheet:
-    """The table in a file of SPSS or Stata, with its value labels; raises `BadInput` for an unreadable file."""
-    pyreadstat = _package(path)
-    read = pyreadstat.read_dta if path.suffix.lower() == ".dta" else pyreadstat.read_sav
-    try:
-        frame, about = read(str(path))
-    except Exception as error:  # versions of pyreadstat have different names for its error classes
-        raise BadInput(f"{path}: not a readable {path.suffix.lower()} file: {str(error).splitlines()[0]}") from error
-    columns, notes = [], []
-    for v, name in enumerate(frame.columns):
-        values = frame.iloc[:, v]
-        cells = _array([None if empty else cell for cell, empty in zip(values, values.isna(), strict=True)])
-        labels = about.variable_value_labels.get(name, {})
-        fitting = labels_of_values(cells, labels)
-        if labels and fitting is None:
-            notes.append(f"{name}: not every value has a distinct label in the file: the column is read without labels")
-        columns.append(cells if fitting is None else fitting)
-    return Sheet(tuple(str(name).strip() for name in frame.columns), tuple(columns), tuple(notes))
-
-
-def labels_of_values(cells: NDArray[Any], labels: Mapping[Any, str]) -> NDArray[Any] | None:
-    """`cells` with the label of each value; None unless all values have distinct labels."""
-    texts = [str(text).strip() for text in labels.values()]
-    if not labels or "" in texts or len(set(texts)) < len(texts):
-        return None
-    of_value = dict(zip(labels, texts, strict=True))
-    known = [None if _is_nothing(cell) else of_value.get(cell, "") for cell in cells]
-    return None if "" in known or not any(known) else np.array(known, dtype=object)
-
-
-def _is_nothing(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, float) and np.isnan(cell))
-
-
-def _json_lines(path: Path) -> Sheet:
-    """The objects in the lines of `path`, a column for each key; a key that a line lacks is an empty cell.
-
-    Raises `BadInput` for a file that is empty or not UTF-8 text, and for a line that is not an object.
-    """
-    records: list[dict[str, Any]] = []
-    numbers: list[int] = []
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError:
-        raise BadInput(f"{path}: not UTF-8 text") from None
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            records.append(_record(f"{path}: line {number}", line))
-            numbers.append(number)
-    if not records:
-        raise BadInput(f"{path}: the file is empty")
-    names = list(dict.fromkeys(name for record in records for name in record))
-    columns = tuple(_array([record.get(name) for record in records]) for name in names)
-    return Sheet(tuple(name.strip() for name in names), columns, (), np.array(numbers, dtype=np.int64), "line")
-
-
-def _record(place: str, line: str) -> dict[str, Any]:
-    """The object in a line; raises `BadInput` for anything else, for a key that occurs twice, and for nested values."""
-    try:
-        pairs = json.loads(line, object_pairs_hook=_Pairs)
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{place}: not JSON: {error}") from None
-    if not isinstance(pairs, _Pairs):
-        raise BadInput(f"{place}: not an object with a cell for each column, {quoted(line.strip()[:60])}")
-    record = dict(pairs)
-    for name, cell in pairs:
-        if isinstance(cell, list):
-            raise BadInput(f"{place}, column {quoted(name)}: a list or an object is not a cell")
-    if len(record) < len(pairs):
-        twice = next(name for name, _ in pairs if [one for one, _ in pairs].count(name) > 1)
-        raise BadInput(f"{place}: the column {quoted(twice)} occurs twice")
-    return record
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """The pairs of a JSON object; unlike a dict, they show a key that occurs twice."""
-
-
-def _array(cells: Sequence[Any]) -> NDArray[Any]:
-    """Cells as numbers, with NaN for empty cells, if all are numbers; else as objects, with None for empty cells."""
-    if all(
-        cell is None or (isinstance(cell, int | float | np.number) and not isinstance(cell, bool)) for cell in cells
-    ):
-        try:
-            return np.array([np.nan if cell is None else float(cell) for cell in cells], dtype=np.float64)
-        except OverflowError:  # an integer beyond the range of a float
-            pass
-    found = np.empty(len(cells), dtype=object)
-    found[:] = [_dated(cell) for cell in cells]
-    return found
-
-
-def _dated(cell: Any) -> Any:
-    """The date if `cell` is a time at midnight, because spreadsheets store dates as such times; if not, `cell`."""
-    midnight = isinstance(cell, datetime) and (cell.hour, cell.minute, cell.second, cell.microsecond) == (0, 0, 0, 0)
-    return cell.date() if midnight else cell
-
-
-def cell_text(value: Any) -> str:
-    """The text of a value in memory; "" for None."""
-    if value is None:
-        return ""
-    return repr(float(value)) if isinstance(value, float | np.floating) else str(value)
-
-
-def _name_text(cell: Any) -> str:
-    """The text of a cell of the header; an integer has no decimal point."""
-    if cell is None:
-        return ""
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(_dated(cell))
-
-
-LIMIT_VARIABLE = "FEDBNSL_IN_MEMORY_BYTES"
-"""the environment variable that sets the limit of tables in memory; the default is 256 MB"""
-
-
-def memory_limit() -> int:
-    """The size in bytes above which a table is read in passes. Raises `BadInput` for a limit that is not a number."""
-    given = os.environ.get(LIMIT_VARIABLE, str(1 << 28))
-    if not given.isdecimal():
-        raise BadInput(f"{LIMIT_VARIABLE} is {quoted(given)}: it must be a number of bytes")
-    return int(given)

@@ -8,16 +8,20 @@ into the `Form` of the silo's file. `Form` also has the column that names the si
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput, quoted
 
-from .scan import Form, label_of, number_of
+from .batches import WrappedSource, cells_in, numbers_in
+from .cells import label_of, number_of
+from .formats import Form
 
 Recode = Mapping[str, Mapping[str, Mapping[str, str]]]
 """silo -> column -> cell -> its replacement"""
@@ -83,3 +87,78 @@ def harmonised(form: Form, name: str, cells: Sequence[str], path: Path) -> list[
         if words:
             raise BadInput(f"{path}: about.json: scale: {quoted(name)} has no number, but {quoted(words[0])}")
     return found
+
+
+@dataclass(frozen=True)
+class HarmonisedSource(WrappedSource):
+    """The rows of one silo in `source`, with the recoding and the units of its `form`."""
+
+    form: Form
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that can be read. Raises `BadInput` if `about.json` names a column that does not exist."""
+        check_harmonised(self.path, self.form, self.source.names)
+        return self.source.names
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The columns to read as text, including recoded columns."""
+        return self.source.words | {name for name, _ in self.form.recode}
+
+    def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
+        """Yield the rows of the silo (see `Source.batches`)."""
+        import pyarrow
+
+        by = () if self.form.rows is None else (self.form.rows[0],)
+        text = frozenset(words) | {name for name, _ in self.form.recode} | set(by)
+        for batch in self.source.batches([*names, *(one for one in by if one not in names)], text):
+            own = (
+                batch
+                if self.form.rows is None
+                else batch.filter(pyarrow.array(self._own(batch.column(batch.schema.names.index(*by)))))
+            )
+            yield self._harmonised(own.select(list(range(len(names)))), names)
+
+    def place(self, row: int) -> str:
+        """The place of row `row` (from 0) of the silo."""
+        if self.form.rows is None:
+            return self.source.place(row)
+        by, start = self.form.rows[0], 0
+        for batch in self.source.batches([by], [by]):
+            own = np.flatnonzero(self._own(batch.column(0)))
+            if row < len(own):
+                return self.source.place(start + int(own[row]))
+            row, start = row - len(own), start + batch.num_rows
+        return str(self.path)
+
+    def _own(self, column: Any) -> NDArray[np.bool_]:
+        """Whether each row belongs to the silo, by the `column` that names the silo."""
+        cells, codes = cells_in(column)
+        own = np.array([label_of(cell) == (self.form.rows or ("", ""))[1] for cell in cells], dtype=np.bool_)
+        return np.asarray(own[codes])
+
+    def _harmonised(self, batch: Any, names: Sequence[str]) -> Any:
+        import pyarrow
+
+        recoded = {name for name, _ in self.form.recode}
+        columns = [
+            harmonised_array(self.form, name, column, self.path)
+            if name in recoded or factor_of(self.form, name) != 1.0
+            else column
+            for name, column in zip(names, batch.columns, strict=True)
+        ]
+        return pyarrow.RecordBatch.from_arrays(columns, names=list(names)) if columns else batch
+
+
+def harmonised_array(form: Form, name: str, column: Any, path: Path) -> Any:
+    """An arrow column of numbers or text with the recoding and the units of this silo's `form`."""
+    import pyarrow
+
+    as_text = name in dict(form.recode) or any(marks for scaled, _, marks in form.scale if scaled == name)
+    values = None if as_text else numbers_in(column)
+    if values is not None:
+        scaled = values * factor_of(form, name)
+        return pyarrow.array(scaled, mask=np.isnan(scaled))
+    cells, codes = cells_in(column)
+    return pyarrow.array(harmonised(form, name, cells, path)).take(pyarrow.array(codes))

@@ -26,8 +26,16 @@ from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, below_domain
 
 from ..federated import FederatedData
 from .about import Declared, Reading, declarations
-from .profile import SAMPLED_ROWS, ColumnProfile, Profile, suggested_transforms
-from .scan import MAX_CODES, MISSING, MISSING_WORDS, canonical_order, fold_spelling, missing_words
+from .cells import (
+    MAX_CODES,
+    MISSING,
+    MISSING_WORDS,
+    canonical_order,
+    fold_spelling,
+    missing_words,
+)
+from .profile import ColumnProfile, Profile
+from .tally import SAMPLED_ROWS, suggested_transforms
 
 MANY_VALUES = 20
 """minimum number of distinct values of a column for a note on zeros that are far from all other values"""

@@ -25,7 +25,7 @@ import numpy as np
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.statistics.moments import chunks
 
-from .scan import WHOLE, fold_spelling
+from .cells import WHOLE, fold_spelling
 
 CODES = frozenset(
     sign * code

@@ -29,14 +29,17 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import FloatArray, Kind, Schema
 from fedbnsl.algorithms.errors import BadInput, quoted
 
-from . import batches
 from .about import Declared
-from .batches import ParquetParts, QuerySource, cells_in, numbers_in, open_source
+from .batches import cells_in, exceeds_memory, numbers_in
+from .cells import codes_of, labels_of
 from .check import distinct_names, is_repeated, written_name
-from .formats import is_text, kind_of, open_bytes
+from .formats import Form, is_text, kind_of, open_bytes
 from .harmonise import check_harmonised, factor_of, harmonised_cells
+from .parquet import ParquetParts
 from .profile import LARGEST, Profile
-from .scan import SEPARATORS, Form, codes_of, labels_of
+from .query import QuerySource
+from .sources import open_source
+from .text import SEPARATORS
 
 csv.field_size_limit(sys.maxsize)  # by default, a long cell is an error
 
@@ -182,7 +185,7 @@ class PrivateSource:
     @property
     def streamed(self) -> bool:
         """Whether the rows are read in passes, because they exceed the limit of tables in memory."""
-        large = 8 * self.count * len(self.header) > batches.IN_MEMORY_BYTES
+        large = exceeds_memory(8 * self.count * len(self.header))
         return large or self.path.is_dir() or isinstance(self._source, QuerySource)
 
     @cached_property

@@ -1,18 +1,20 @@
-"""The public schema of a federation, inferred from the profiles of the silos' tables.
+"""The public schema of a federation, inferred from the profiles of the silos' tables: variables, kinds and levels.
 
-A declaration takes precedence. Otherwise a column of words is discrete, and a column of numbers is continuous. An
-exception are integers with few values: they are codes if other columns have words or fractions. Columns that cannot be
-variables are excluded: constants, identifiers, free text, and columns that are almost empty. Findings on how the tables
-were read become notes, one line each.
+`infer_schema` decides in this order, always by the profiles of all silos together; a declaration takes precedence.
 
-`infer_schema` makes a schema from profiles; `negotiate_schema` requests profiles from the silos until their complete
-rows agree with the schema.
+1. The kind of each column: a column of words is discrete, and a column of numbers is continuous. Integers with few
+   values are codes, and so discrete, if other columns have words or fractions.
+2. The variables: constants, identifiers, free text, and columns that are almost empty are excluded, with the reason.
+3. The levels of discrete variables, the transforms of continuous ones, and the kind of the data. Findings on how the
+   tables were read become notes (`table_notes.py`).
+
+`negotiate_schema` requests the profiles from the silos. If incomplete rows are left out, it repeats this with profiles
+of the complete rows, until no further variable is excluded.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from statistics import median
 
 from fedbnsl.algorithms.core.release import Level
 from fedbnsl.algorithms.core.schema import Kind, Schema
@@ -20,9 +22,9 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import MIN_SILO_ROWS, outlier_notes
 from .about import ColumnKind, Declared
+from .cells import MAX_CODES, MAX_LEVELS, MIN_RECURRENCE, are_few_labels, merged_levels
 from .dates import common_origin
 from .joint_columns import (
-    Columns,
     JointColumn,
     check_columns,
     common_derived,
@@ -30,10 +32,7 @@ from .joint_columns import (
     excluded_columns,
     joined_columns,
     joint_columns,
-    label_notes,
     labels_among_marks,
-    listed,
-    mark_notes,
     scales_of,
     skewed_columns,
     transforms_of,
@@ -43,141 +42,7 @@ from .joint_columns import (
 from .missing_codes import is_missing_word
 from .private_table import ORDER_NOTE, declared_schema
 from .profile import BEYOND_RANGE, Profile
-from .scan import (
-    MAX_CODES,
-    MAX_LEVELS,
-    MIN_RECURRENCE,
-    are_few_labels,
-    merged_levels,
-)
-
-UNIT_DECADES = 0.9
-"""minimum difference of silos' medians, in powers of ten, for a note that suggests different units"""
-POWER_NOTATION_DECADES = 6
-"""minimum exponent k for which a factor is written as 10^k"""
-
-
-def table_notes(
-    schema: Schema, columns: Columns, declared: Declared, joined: Mapping[str, tuple[str, ...]]
-) -> tuple[str, ...]:
-    """A line for each finding on the variables of `schema`, from their `columns`.
-
-    `joined` has, by variable, the labels that were merged into other labels of the same folded spelling.
-    """
-    notes = [*_codes(schema, columns, declared), *_spellings(schema, columns, joined)]
-    if len(schema.rows) > 1:
-        notes += [*_levels_of_one_silo(schema, columns, declared), *_empty_or_constant(schema, columns, declared)]
-        notes += _units(schema, columns)
-    return (
-        *notes,
-        *_zeros(schema, columns),
-        *label_notes(schema, columns, declared),
-        *mark_notes(schema, columns, declared),
-    )
-
-
-def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
-    numeric = [name for name in schema.variables if not columns[name].words and declared.kind_of(name) is None]
-    counts = [name for name in schema.counts if name in numeric]
-    if counts:
-        yield (
-            f"counts: {listed(counts, 12)} {'are' if len(counts) > 1 else 'is'} coded as roots or logarithms; to learn "
-            f'from the numbers themselves declare {{"columns": {{"{counts[0]}": "continuous"}}}} in about.json'
-        )
-    if codes := [name for name in numeric if name in schema.levels]:
-        most = max(codes, key=lambda name: len(schema.levels[name]))
-        yield (
-            f"codes: few distinct integers in {listed(codes, 12)} are read as labels; if one is a quantity, declare it "
-            f'in about.json, as in {{"columns": {{"{most}": "continuous"}}}}'
-        )
-    few = [name for name in numeric if name not in (*schema.levels, *counts) and _few(columns[name])]
-    if few and declared.kind is None:
-        yield (
-            f"integers with few values: {listed(few)} are read as numbers; for labels declare "
-            f'{{"columns": {{"{few[0]}": "discrete"}}}} in about.json'
-        )
-
-
-def _few(column: JointColumn) -> bool:
-    return column.whole and column.labels is not None and len(column.labels) <= MAX_CODES < column.filled
-
-
-def _spellings(schema: Schema, columns: Columns, joined: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    for name, labels in joined.items():
-        yield (
-            f"{name}: {listed(map(quoted, labels))} counts as the level that differs only in capitals or spaces; "
-            "declare the levels in about.json to distinguish them"
-        )
-    spaced = [name for name in schema.levels if any(part.spaced for part in columns[name].parts.values())]
-    if spaced:
-        yield f"spaces around some labels of {listed(spaced)} are ignored"
-
-
-def _levels_of_one_silo(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
-    """Notes on undeclared labels that occur in a single silo, and on a silo whose labels of a column no other has."""
-    unique, foreign = [], []
-    for name in (one for one in schema.levels if one not in declared.levels):
-        labels = {silo: set(part.labels or ()) for silo, part in columns[name].parts.items() if part.filled}
-        elsewhere = {silo: set().union(*(labels[other] for other in labels if other != silo)) for silo in labels}
-        apart = [silo for silo in labels if len(labels[silo]) > 1 and elsewhere[silo].isdisjoint(labels[silo])]
-        if len(labels) > 1 and (len(apart) == 1 or len(apart) == len(labels) == 2):  # cities differ at every silo
-            foreign.append((name, apart[-1], labels[apart[-1]], elsewhere[apart[-1]]))
-        elif len(labels) > 1:
-            unique += [
-                f"{name} {quoted(one)} ({silo})" for silo in labels for one in sorted(labels[silo] - elsewhere[silo])
-            ]
-    if unique:
-        yield f'levels of a single silo: {listed(unique)}; map other spellings of them by "recode" in about.json'
-    for name, silo, own, others in foreign:
-        yield (
-            f"{name}: no other silo has a label of {silo} ({listed(map(quoted, sorted(own)))}; elsewhere "
-            f'{listed(map(quoted, sorted(others)))}); if they mean the same, map them by "recode" in about.json'
-        )
-
-
-def _empty_or_constant(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
-    for name in schema.variables:
-        parts = columns[name].parts
-        empty = [silo for silo, part in parts.items() if not part.filled]
-        zero = columns[name].zeros_apart if name not in schema.levels else {}
-        same = [silo for silo, part in parts.items() if part.distinct == 1 and part.filled > 1 and not zero.get(silo)]
-        if empty:
-            yield f"{name}: empty in every row of {listed(empty)}"
-        if same and name not in declared.levels:
-            value = parts[same[0]].labels
-            content = quoted(value[0]) if value and len({parts[silo].labels for silo in same}) == 1 else "the same"
-            yield f"{name}: every filled cell is {content} at {listed(same)}"
-
-
-def _units(schema: Schema, columns: Columns) -> Iterator[str]:
-    """Notes on silos whose numbers are larger or smaller than at the other silos by a factor of about ten or more."""
-    for name in schema.variables:
-        sizes = {silo: part.size for silo, part in columns[name].parts.items() if part.size is not None}
-        if name in schema.levels or len(sizes) < 2:
-            continue
-        middle = median(sizes.values())
-        far = {silo: size - middle for silo, size in sizes.items() if abs(size - middle) >= UNIT_DECADES}
-        if len(sizes) == 2 and max(sizes.values()) - min(sizes.values()) >= UNIT_DECADES:
-            small, large = sorted(sizes, key=lambda silo: sizes[silo])
-            far = {large: sizes[large] - sizes[small]}
-        for silo, decades in far.items():
-            factor = f"{10**decades:.2g}" if abs(decades) < POWER_NOTATION_DECADES else f"10^{decades:.0f}"
-            times = f"about {factor} times the other silos' median"
-            yield f"{name}: the median at {silo} is {times}: is it in another unit there?"
-
-
-def _zeros(schema: Schema, columns: Columns) -> Iterator[str]:
-    """Notes on columns in which 0 may mark a missing value, because all other values are far from 0."""
-    for name in schema.variables:
-        zeros = columns[name].zeros_apart if name not in schema.levels else {}
-        if zeros:
-            filled = {silo: columns[name].parts[silo].filled for silo in zeros}
-            counts = listed([f"{'all ' * (count == filled[silo])}{count} at {silo}" for silo, count in zeros.items()])
-            yield (
-                f"{name}: 0 is far from all other values (cells with 0: {counts}); if it marks a missing value, "
-                f'declare {{"missing": {{"{name}": ["0"]}}}} in about.json'
-            )
-
+from .table_notes import table_notes
 
 MAX_EMPTY_SHARE = 0.9
 """share of empty cells above which a column is excluded"""

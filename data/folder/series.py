@@ -22,21 +22,13 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import MIN_SILO_ROWS
 from .about import NO_DECLARATION, Declared
-from .batches import (
-    Column,
-    PlaceOf,
-    Source,
-    check_cells,
-    columns_in_memory,
-    left_out_names,
-    open_source,
-    source_of,
-)
-from .check import check_table
+from .batches import Column, PlaceOf, Source, check_cells, columns_in_memory
+from .cells import MISSING, cell_fault, empty_cells, labels_of
+from .check import check_label_column, check_table
 from .dates import times_of
-from .formats import BROKEN
+from .formats import BROKEN, NO_FORM, Form
 from .profile import BEYOND_RANGE, beyond
-from .scan import MISSING, NO_FORM, Form, cell_fault, check_label_column, empty_cells, labels_of
+from .sources import left_out_names, open_source, source_of
 
 FloatArray = NDArray[np.float64]
 

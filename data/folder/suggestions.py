@@ -20,7 +20,7 @@ from fedbnsl.algorithms.statistics.moments import chunks
 from .about import declarations
 from .joint_columns import listed
 from .missing_codes import MissingCode, declaration_of
-from .profile import SAMPLE_ROWS, derived_columns
+from .tally import SAMPLE_ROWS, derived_columns
 
 PARTS = re.compile(r"(.*[ _.-])?(quarter|month)", re.IGNORECASE)
 TIMES = re.compile(r"(.*[ _.-])?(year|yr|quarter|month|week|day|date|period|wave|visit)", re.IGNORECASE)

@@ -21,26 +21,18 @@ from fedbnsl.algorithms.statistics.moments import Chunked, Found
 from fedbnsl.algorithms.statistics.outliers import without_far_cells
 
 from .about import NO_DECLARATION, Declared
-from .batches import (
-    CachedSource,
-    HarmonisedSource,
-    NotNumbersError,
-    ParquetParts,
-    Source,
-    TextFile,
-    cells_in,
-    labels_in,
-    left_out_names,
-    numbers_in,
-    source_of,
-)
+from .batches import NotNumbersError, Source, cells_in, labels_in, numbers_in
+from .cells import canonical_order, cell_fault, codes_of, is_empty, level_faults, parse_cells
 from .check import check_same_columns
 from .dates import date_faults, days_since
 from .formats import parquet_parts, visible
+from .harmonise import HarmonisedSource
+from .parquet import ParquetParts
 from .private_table import PrivateSource, clipped_codes, clipped_numbers
 from .profile import Profile
-from .scan import canonical_order, cell_fault, codes_of, is_empty, level_faults, parse_cells
+from .sources import CachedSource, left_out_names, source_of
 from .tally import TableTally, Values
+from .text import TextFile
 
 MIN_CONDITION_ROWS = 10
 """minimum number of rows of a condition within a silo, because differences of sums disclose the sums over its rows"""

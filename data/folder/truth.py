@@ -34,7 +34,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.edges import CPDAG_TYPES, FIGURES, PAG_TYPES, ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import GraphKind, Structure
 
-from .scan import cell_fault
+from .cells import cell_fault
 
 
 def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:

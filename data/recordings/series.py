@@ -26,10 +26,11 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..federated import MIN_SILO_ROWS, FederatedData, silo_names, time_series
-from ..folder.batches import Column, open_source
+from ..folder.batches import Column
+from ..folder.cells import cell_fault
 from ..folder.check import check_silo_name, check_table
-from ..folder.scan import cell_fault
 from ..folder.series import SERIES, TIME, Cut, Keys, Recording, cut, find_column, read_recording, recording_of
+from ..folder.sources import open_source
 from ..folder.truth import read_truth
 from ..generators.linear import variable_names
 

@@ -18,12 +18,12 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..federated import MIN_SILO_ROWS, FederatedData, continuous, deal_rows, silo_names
 from ..folder.about import ABOUT, Reading, declarations, read_about
-from ..folder.batches import labels_in, open_source
-from ..folder.check import check_silo_name, check_table
+from ..folder.batches import labels_in
+from ..folder.check import check_label_column, check_silo_name, check_table
 from ..folder.joint_columns import listed
-from ..folder.scan import check_label_column
 from ..folder.schema_inference import negotiate_schema
 from ..folder.series import has_time
+from ..folder.sources import open_source
 from ..folder.table import open_table
 from ..folder.truth import read_truth
 

@@ -28,8 +28,9 @@ from fedbnsl.algorithms.parameters.inference import (
 )
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, apply, inverse
-from fedbnsl.data.folder.batches import Column, columns_in_memory, open_source
-from fedbnsl.data.folder.scan import is_empty, number_of
+from fedbnsl.data.folder.batches import Column, columns_in_memory
+from fedbnsl.data.folder.cells import is_empty, number_of
+from fedbnsl.data.folder.sources import open_source
 from fedbnsl.tracking.result import RunResult, network_of
 
 if TYPE_CHECKING:

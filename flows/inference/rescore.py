@@ -28,12 +28,12 @@ from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import Diagnosed, HeldOutScores, Parameters, RunResult
 
 from ..engines.inline import inline_session
-from ..job.fit import fit
 from ..job.follow_up import diagnose, not_diagnosed, parameters
+from ..job.goodness_of_fit import published_fit
 from ..job.job import Job, Session, unless_refused
 from ..job.preparation import with_imputation_model, with_units
 from ..job.reading import reading_of
-from ..job.score import structure_scores
+from ..job.truth_scores import structure_scores
 from ..options.learn import LearnOptions
 
 EDITED = "The edges were edited by hand: no direction rests on the data alone."
@@ -128,7 +128,7 @@ def _checked(job: Job, session: Session, result: RunResult, structure: Structure
     after = (job, session, algorithm, last, ordered)
     diagnosed: Diagnosed = unless_refused(lambda: diagnose(*after), not_diagnosed)
     model = unless_refused(lambda: parameters(*after, sums=diagnosed.sums), lambda refusal: Parameters(None, refusal))
-    checked, figures = fit(*after, diagnosed.sums) if job.settings.diagnose else (NO_FIT, NO_FIGURES)
+    checked, figures = published_fit(*after, diagnosed.sums) if job.settings.diagnose else (NO_FIT, NO_FIGURES)
     scores, gate = structure_scores(ordered, job.truth), job.gate(session.schema)
     return replace(
         result,

@@ -13,15 +13,15 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import require_row_wise
 from fedbnsl.data.folder.about import parse_transforms
-from fedbnsl.data.folder.scan import check_levels_public
+from fedbnsl.data.folder.check import check_levels_public
 from fedbnsl.data.folder.targets import UNKNOWN
 
 from ..options.learn import LearnOptions, LearnSettings
-from .fit import held_out_refusal
 from .follow_up import resampling_refusal
+from .goodness_of_fit import held_out_refusal
 from .job import Job
 from .preparation import knowledge_of, outlier_refusal
-from .score import check_truth
+from .truth_scores import check_truth
 from .tuning import tuning_refusal
 from .unknown_targets import check_unknown_targets
 

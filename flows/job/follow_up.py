@@ -1,4 +1,9 @@
-"""Exchanges after the rounds: the model's parameters, refit errors, diagnoses and bootstrap confidence."""
+"""What follows the rounds of a run: the model's parameters, refit errors, the diagnosis and bootstrap confidence.
+
+Each is computed from the last state of the server and the sums of the diagnosis if these suffice. Otherwise there is
+one more exchange over the same silos, under a run id of its own such as `<run id>-parameters`, masked if the run was. A
+run with an ε has no further exchange, because its reply would be a release that ε does not cover.
+"""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -22,8 +27,9 @@ from fedbnsl.algorithms.moments import secure_additive, secure_linear
 from fedbnsl.algorithms.parameters import mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.forecast_errors import ForecastErrors, start_forecasts
 from fedbnsl.algorithms.parameters.forecast_errors import forecasts as forecast_errors
-from fedbnsl.algorithms.parameters.networks import linear_network
+from fedbnsl.algorithms.parameters.networks import Network, linear_network
 from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Refit, Server, refit_start
+from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.algorithms.score.families import SecureSearch
 from fedbnsl.algorithms.statistics.transforms import transform_lines
@@ -33,11 +39,31 @@ from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Parame
 
 from .job import ExchangeResult, Job, Session, extra_exchange, unless_refused
 from .preparation import outlier_refusal, with_knowledge
-from .score import structure_scores
-from .series_model import LOST, SMALL_CELL_NOTES, learned, small_cells_note
+from .truth_scores import structure_scores
 
 Sums = exchange.Server | implied.Server
 """the sums of the diagnosis, of which parameters and fit are functions: moments, or counts of labels"""
+LOST = Parameters(None, "too few silos responded when the parameters were estimated")
+
+
+def with_notes(network: Network, notes: tuple[str, ...], lost: tuple[str, ...], bytes_sent: int) -> Parameters:
+    """The model `network` of a run with its notes, and a note on the silos that were `lost` when it was fitted."""
+    without = f"without {', '.join(lost)}" if lost else ""
+    return Parameters(network, "; ".join(part for part in (*notes, without) if part), bytes_sent)
+
+
+SMALL_CELL_NOTES = {
+    "blank": f"cells of fewer than {MIN_COUNT} rows count as half a row, and their rows in the largest cell beside "
+    f"them; larger cells are rounded to multiples of {GRID}, or of a larger number if that hides too little",
+    "keep": "its counts are exact, also those of single rows (--small-cells keep)",
+}
+"""for each value of the option, a note on the treatment of small cells in publications"""
+
+
+def small_cells_note(job: Job) -> str:
+    """The note on the treatment of small cells in published tables, and of rare levels in published regressions."""
+    merged = f"; in regressions, levels of fewer than {MIN_COUNT} rows are merged with another level"
+    return SMALL_CELL_NOTES[job.settings.small_cells] + merged * (job.settings.small_cells == "blank")
 
 
 def parameters(
@@ -54,9 +80,8 @@ def parameters(
     A mixed network may have been `fitted` already, for a DAG of the class of `structure`. `sums` are the sums of the
     diagnosis, if there are any; the moments or counts in them are not requested again.
 
-    Unless these sums suffice, an exchange over the same silos estimates the model, under the run id
-    `<run id>-parameters`, masked if the run was. A private run has no such exchange, because its reply would be a
-    release that the privacy budget does not account for.
+    Unless these sums suffice, an exchange under the run id `<run id>-parameters` estimates the model. A private run
+    has no such exchange.
     """
     if not job.settings.parameters:
         return NO_PARAMETERS
@@ -131,7 +156,7 @@ def _tables(
     rows = "the rows without empty cells" if session.schema.gaps else f"{tables.contributing_rows(server):,} rows"
     prior = f"counts in {rows}, smoothed by a Dirichlet prior of {settings.ess:g} row{'s' * (settings.ess != 1)}"
     notes, blank = (prior, SMALL_CELL_NOTES[job.settings.small_cells], how), job.settings.small_cells == "blank"
-    return learned(tables.network(server, settings.ess, blank=blank), notes, lost, sent)
+    return with_notes(tables.network(server, settings.ess, blank=blank), notes, lost, sent)
 
 
 def _families(
@@ -156,7 +181,7 @@ def _families(
     where = f"the same and earlier times, at {rows:,} times" if structure.lags else f"{rows:,} rows"
     summary = f"regressions, tables and logistic regressions on {where}"
     notes = (summary, small_cells_note(job), job.adjustment.description, chosen.how)
-    model = learned(replace(network, adjustment=job.adjustment), notes, found.last.lost, found.bytes_sent)
+    model = with_notes(replace(network, adjustment=job.adjustment), notes, found.last.lost, found.bytes_sent)
     if not structure.lags:
         return model
     spec = AlgorithmSpec("forecast-errors", ForecastErrors(algorithm.needs_secure_sum, job.center_series))
@@ -209,7 +234,7 @@ def _regressions(
     fitted = f"each variable regressed on its parents {where}"
     fitted += ", without rows in which an experiment targeted the variable" * session.schema.has_targets
     notes = (fitted, job.adjustment.description, note, chosen.how)
-    model = learned(replace(network, adjustment=job.adjustment), notes, lost, bytes_sent)
+    model = with_notes(replace(network, adjustment=job.adjustment), notes, lost, bytes_sent)
     return replace(model, forecasts=regressions.forecasts(server, settings, network)) if lags else model
 
 
@@ -247,13 +272,35 @@ def true_weights(job: Job) -> dict[str, FloatArray]:
     return {ALL_SILOS: job.truth.weights}
 
 
-def errors(fitted: Server | None) -> dict[str, float | None]:
+def refit_errors(fitted: Server | None) -> dict[str, float | None]:
     """The medians over the silos of the normalised MSE of the consensus and of the refitted weights."""
     each = fitted.refit if fitted else {}
     return {
         f"mse_{name}": median(silo[name] for silo in each.values()) if each else None
         for name in ("consensus", "personal")
     }
+
+
+def series_metrics(model: Parameters, structure: Structure) -> dict[str, MetricValue]:
+    """The metrics of a model of time series: its lags, its spectral radius, and the errors of its forecasts.
+
+    The errors are on the data to which the model was fitted. For numbers, the metric is the mean squared error, which
+    is None without forecasts. For labels, the metric is the mean share of wrong labels.
+    """
+    network, forecasts = model.network, model.forecasts
+    found: dict[str, MetricValue] = {
+        "lags": structure.lags,
+        "spectral_radius": network.spectral_radius if network else None,
+        "forecast_mse": None,
+        "persistence_mse": None,
+    }
+    if network is None or forecasts is None:
+        return found
+    numbers = network.numbers
+    for name, errors in (("forecast", forecasts.model), ("persistence", forecasts.persistence)):
+        found |= {f"{name}_mse": float(errors[numbers].mean())} if numbers.any() else {}
+        found |= {f"{name}_wrong": float(errors[~numbers].mean())} if not numbers.all() else {}
+    return found
 
 
 def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Diagnosed:

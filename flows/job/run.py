@@ -28,21 +28,22 @@ from fedbnsl.tracking.result import Confidence, FoundTargets, Parameters, RunRes
 
 from .check import check
 from .continuation import Continued, continued
-from .fit import fit, held_out
 from .follow_up import (
     confidence,
     confidence_metrics,
     diagnose,
-    errors,
     not_diagnosed,
     parameters,
     refit,
+    refit_errors,
+    series_metrics,
     with_resamples,
 )
+from .goodness_of_fit import held_out, published_fit
 from .job import Job, Session, unless_refused
 from .preparation import comparable_truth, with_imputation_model, with_knowledge, with_lags, with_units
-from .score import Scored, privacy_metrics, privacy_spent, score
-from .series_model import dynamics
+from .privacy_spent import privacy_metrics, privacy_spent
+from .truth_scores import Scored, score_run
 from .tuning import with_tuning
 from .unknown_targets import with_found_targets
 
@@ -101,7 +102,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
     exact = unless_refused(lambda: parameters(*after, best.fitted, sums), lambda refusal: Parameters(None, refusal))
     model, scores = gate.parameters(exact), rounded(held_out(job, session, last), Kind.LIKELIHOOD)
-    checked, figures = fit(*after, sums)
+    checked, figures = published_fit(*after, sums)
     job, edge_confidence, unresampled = _resampled(*after, best.revised, listeners)
     privacy = privacy_spent(job, algorithm, federation)
     disclosed, notes = _disclosed(federation, job.run_id, session.notes)
@@ -114,7 +115,9 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         lost=last.lost,
         rounds=tuple(rows),
         metrics=scored.metrics
-        | gate.measures(dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
+        | gate.measures(
+            series_metrics(model, scored.structure) if session.schema.kind == "time-series" else refit_errors(fitted)
+        )
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | _metrics(tuned, found_targets))
         | gate.measures(diagnosed.metrics | checked.metrics | scores.metrics(session.schema.rows))
         | (job.imputation_cost.metrics | confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
@@ -237,7 +240,7 @@ def _resample_callback(job: Job, listeners: Iterable[Listener]) -> Callable[[int
 def _scored(job: Job, session: Session, algorithm: Algorithm, server: Any) -> tuple[Scored, Structure | None]:
     """The scores of the structure in the final state `server`, and the true graph with which it was compared."""
     compared = comparable_truth(job, algorithm.structure(server), session.schema)
-    scored: Scored = session.evaluate(lambda: score(algorithm, server, registry.entry(job.spec.name), compared))
+    scored: Scored = session.evaluate(lambda: score_run(algorithm, server, registry.entry(job.spec.name), compared))
     return scored, compared.truth
 
 

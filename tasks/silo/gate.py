@@ -36,8 +36,8 @@ from fedbnsl.algorithms.core.schema import Kind, Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.data.folder.about import Declared
+from fedbnsl.data.folder.cells import fold_spelling
 from fedbnsl.data.folder.profile import ColumnProfile
-from fedbnsl.data.folder.scan import fold_spelling
 
 from .journal import Journal
 from .policy import NotAllowed, Policy

@@ -26,7 +26,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.privacy.zcdp import largest_coalition
 from fedbnsl.algorithms.statistics.moments import Chunked, Divided, Found
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
-from fedbnsl.data.folder.scan import missing_words
+from fedbnsl.data.folder.cells import missing_words
 
 from .journal import BadRecord
 from .policy import UNRESTRICTED, NotAllowed, Policy

@@ -9,7 +9,6 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED, FederatedData, pool
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
-from fedbnsl.data.folder.batches import source_of
 from fedbnsl.data.folder.check import check_same_columns
 from fedbnsl.data.folder.chunked_series import LargeSeries, open_series, series_source
 from fedbnsl.data.folder.events import NO_EPSILON, read_events, refuse_undeclared
@@ -17,6 +16,7 @@ from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.data.folder.joint_columns import check_series_domains
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.series import SeriesTable, has_time, read_cut
+from fedbnsl.data.folder.sources import source_of
 from fedbnsl.data.folder.table import Mapper, holds_parts, open_table
 
 

@@ -20,8 +20,8 @@ from fedbnsl.algorithms.statistics.moments import Table, chunks
 from fedbnsl.algorithms.statistics.outliers import farthest_cell
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import Declared
-from fedbnsl.data.folder.batches import open_source
 from fedbnsl.data.folder.fingerprint import fingerprint
+from fedbnsl.data.folder.sources import open_source
 from fedbnsl.data.folder.table import Mapper
 
 from .journal import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, formats
+from fedbnsl.data.folder import batches, text
 from fedbnsl.data.folder import table as silo_table
 from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.chunked_series import SeriesPasses, open_series, passes_notes, series_source
@@ -27,7 +27,7 @@ def small(monkeypatch):
         monkeypatch.setattr(module, name, 3)
     for module, name in ((batches, "BATCH_CELLS"), (silo_table, "CHUNK_CELLS")):
         monkeypatch.setattr(module, name, 1)
-    monkeypatch.setattr(batches, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(text, "BLOCK_BYTES", 400)
 
 
 def frame(seed: int, times: str = "numbers", series: int = 3) -> pd.DataFrame:
@@ -158,6 +158,6 @@ def test_series_that_teach_nothing_are_refused(small, tmp_path, cells, line):
 
 
 def test_a_limit_that_is_no_number_is_refused(monkeypatch):
-    monkeypatch.setenv(formats.LIMIT_VARIABLE, "1G")
+    monkeypatch.setenv(batches.LIMIT_VARIABLE, "1G")
     with pytest.raises(BadInput, match="FEDBNSL_IN_MEMORY_BYTES is '1G': it must be a number of bytes"):
-        formats.memory_limit()
+        batches.memory_limit()

@@ -15,7 +15,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, pool
-from fedbnsl.data.folder import batches, scan
+from fedbnsl.data.folder import text
 from fedbnsl.data.folder.about import checksums_of
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, write_folder
 from fedbnsl.data.folder.table import open_table
@@ -248,9 +248,9 @@ def test_the_folder_is_a_path_of_any_kind(tmp_path, monkeypatch):
 
 def test_a_file_is_examined_once_until_it_changes(tmp_path, monkeypatch):
     examined = []
-    text_of = batches.text_of
-    monkeypatch.setattr(batches, "text_of", lambda *parts: [examined.append(parts[0]), text_of(*parts)][1])
-    monkeypatch.setattr(batches, "has_settled", lambda status: True)
+    text_of = text.text_of
+    monkeypatch.setattr(text, "text_of", lambda *parts: [examined.append(parts[0]), text_of(*parts)][1])
+    monkeypatch.setattr(text, "has_settled", lambda status: True)
     (tmp_path / "a.csv").write_text("x,y\n1.5,2.5\n2.5,1\n3,4.5\n")
     read_folder(tmp_path)
     read_folder(tmp_path)
@@ -263,6 +263,6 @@ def test_a_file_is_examined_once_until_it_changes(tmp_path, monkeypatch):
 def test_only_the_first_rows_of_a_long_head_are_kept(tmp_path):
     rows = ["x,y", '"1.5",2', '"2\n",3', "", *["1.25,7"] * 20_000]
     (tmp_path / "a.csv").write_text("\n".join(rows) + "\n")
-    source = batches.TextFile(tmp_path / "a.csv")
-    assert len(scan.first_rows(source._head, scan.SNIFFED_ROWS)) == scan.SNIFFED_ROWS + 1
+    source = text.TextFile(tmp_path / "a.csv")
+    assert len(text.first_rows(source._head, text.SNIFFED_ROWS)) == text.SNIFFED_ROWS + 1
     assert len(source._head.content) < 2000

@@ -4,7 +4,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.folder import read_folder
-from fedbnsl.data.folder.header import header_fault, utf_16
+from fedbnsl.data.folder.text import header_fault, utf_16
 
 ROWS = "".join(f"{k * 1.5},{k * k + 0.25},{'yes' if k % 3 else 'no'}\n" for k in range(30))
 

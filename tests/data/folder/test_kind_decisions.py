@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches
+from fedbnsl.data.folder import batches, query
 from fedbnsl.data.folder.about import Declared
-from fedbnsl.data.folder.batches import open_source
 from fedbnsl.data.folder.folder import read_folder, read_schema
+from fedbnsl.data.folder.sources import open_source
 from fedbnsl.data.folder.table import open_table
 
 FRACTIONS = "amount"
@@ -191,7 +191,7 @@ def test_nulls_of_a_database_are_empty_also_where_types_are_mixed(tmp_path, decl
 
 @pytest.mark.parametrize(("held", "sizes"), [(1000, [60]), (25, [25, 25, 10])])
 def test_rows_of_a_database_come_many_at_a_time(tmp_path, monkeypatch, held, sizes):
-    monkeypatch.setattr(batches, "MAX_QUERY_ROWS", held)
+    monkeypatch.setattr(query, "MAX_QUERY_ROWS", held)
     url = f"sqlite:///{tmp_path / 'owner.db'}"
     pd.DataFrame({"x": np.arange(60) + 0.5}).to_sql("patients", create_engine(url), index=False)
     (tmp_path / "a.sql").write_text(f"-- {url}\nSELECT * FROM patients\n")

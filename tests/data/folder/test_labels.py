@@ -13,8 +13,8 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, discrete, pool
 from fedbnsl.data.folder.about import declarations, read_about
+from fedbnsl.data.folder.cells import canonical_order, label_of
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
-from fedbnsl.data.folder.scan import canonical_order, label_of
 
 ODD = ["<5", "12+", "Asy/Patch", "None", "NA", "?", "1.0", "1", "007", "-1", "a,b", 'q"q', "5 pm", "ü", "TRUE", "-"]
 LABELS = st.sampled_from(ODD) | st.text(

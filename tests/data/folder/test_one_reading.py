@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.diagnosis.series_rows import PASSES_NOTE
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches
+from fedbnsl.data.folder import batches, text
 from fedbnsl.data.folder.about import READ_ALL, Reading, declarations
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files
 from fedbnsl.data.folder.table import open_table
@@ -183,7 +183,7 @@ def said(folder, reading, limit):
         for module, name, size in (
             (batches, "MAX_BATCH_ROWS", 7),
             (batches, "MIN_BATCH_ROWS", 7),
-            (batches, "BLOCK_BYTES", 400),
+            (text, "BLOCK_BYTES", 400),
         ):
             patch.setattr(module, name, size)
         paths = silo_files(folder, reading.silos, reading.by)

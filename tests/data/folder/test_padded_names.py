@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from fedbnsl.data.folder.batches import open_source
-from fedbnsl.data.folder.scan import Form
+from fedbnsl.data.folder.formats import Form
+from fedbnsl.data.folder.sources import open_source
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])

@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.data.folder.profile import (
-    count_transform,
-    derived_columns,
-    suggested_transforms,
-)
-from fedbnsl.data.folder.scan import parse_cells
-from fedbnsl.data.folder.tally import SAMPLED_ROWS, ColumnTally
+from fedbnsl.data.folder.cells import parse_cells
+from fedbnsl.data.folder.tally import SAMPLED_ROWS, ColumnTally, count_transform, derived_columns, suggested_transforms
 
 CELLS = st.lists(
     st.sampled_from(["1", "2", "0", "-3", "40", "0.5", "250", ""]) | st.integers(-99, 99).map(str),

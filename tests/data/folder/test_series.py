@@ -14,7 +14,7 @@ from sqlalchemy import create_engine
 from fedbnsl.algorithms.core.schema import Schema, check_lags
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData, pool, time_series
-from fedbnsl.data.folder import batches
+from fedbnsl.data.folder import query
 from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
 from fedbnsl.data.folder.series import read_cut, read_series
@@ -328,7 +328,7 @@ def as_query(folder, made):
 @pytest.mark.parametrize("gaps", [False, True])
 def test_series_in_parts_and_of_a_query_are_those_of_one_file(tmp_path, gaps, monkeypatch):
     """The data are equal bit for bit, for any part and batch boundaries within a series."""
-    monkeypatch.setattr(batches, "MAX_QUERY_ROWS", 7)
+    monkeypatch.setattr(query, "MAX_QUERY_ROWS", 7)
     made, declared = recorded(), Declared(reading=Reading(series_gaps=gaps))
     made.to_csv(tmp_path / "a.csv", index=False)
     whole = read_series(tmp_path / "a.csv", declared)

@@ -13,7 +13,7 @@ from fedbnsl import learn, load
 from fedbnsl.algorithms.diagnosis import findings
 from fedbnsl.algorithms.diagnosis.findings import ADD_ROWS, COMPARE_SILOS, WEIGHTS_DIFFER
 from fedbnsl.algorithms.diagnosis.series_findings import CHANGE, COMPARE_HALVES, UNIT_ROOT
-from fedbnsl.data.folder import batches, formats
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder import table as silo_table
 from fedbnsl.flows.cli.main import main
 
@@ -86,7 +86,7 @@ def in_passes(monkeypatch):
     """Nothing fits into memory, and chunks have 37 rows."""
 
     def limit() -> None:
-        monkeypatch.setenv(formats.LIMIT_VARIABLE, "0")  # for the processes of the other engine
+        monkeypatch.setenv(batches.LIMIT_VARIABLE, "0")  # for the processes of the other engine
         monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 0)
         monkeypatch.setattr(silo_table, "CHUNK_CELLS", 3 * 37)
         monkeypatch.setattr(silo_table, "MIN_CHUNK_ROWS", 37)

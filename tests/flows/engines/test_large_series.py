@@ -10,7 +10,7 @@ import pytest
 from fedbnsl import learn, load
 from fedbnsl.algorithms.diagnosis import exchange, series_rows
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, formats
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder import table as silo_table
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.dynamic import dynamic
@@ -39,7 +39,7 @@ def in_passes(monkeypatch):
     """Nothing fits into memory, and chunks have a few rows."""
 
     def limit() -> None:
-        monkeypatch.setenv(formats.LIMIT_VARIABLE, "0")  # for the processes of the other engine
+        monkeypatch.setenv(batches.LIMIT_VARIABLE, "0")  # for the processes of the other engine
         monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 0)
         monkeypatch.setattr(silo_table, "CHUNK_CELLS", 5 * 37)
         monkeypatch.setattr(silo_table, "MIN_CHUNK_ROWS", 37)

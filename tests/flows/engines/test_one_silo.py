@@ -109,12 +109,12 @@ def test_without_an_epsilon_inline_writes_nothing_beside_the_rows(folder):
 
 
 def test_inline_parses_each_file_once(folder, monkeypatch):
-    from fedbnsl.data.folder import batches
+    from fedbnsl.data.folder import text
 
     parsed = []
-    read = batches.TextFile.batches
+    read = text.TextFile.batches
     monkeypatch.setattr(
-        batches.TextFile, "batches", lambda text, *names: parsed.append(text.path.name) or read(text, *names)
+        text.TextFile, "batches", lambda file, *names: parsed.append(file.path.name) or read(file, *names)
     )
     learn(folder, algorithm="fed-sparse")
     assert sorted(parsed) == ["silo-1.csv", "silo-2.csv", "silo-3.csv"]

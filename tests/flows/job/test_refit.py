@@ -16,10 +16,10 @@ from fedbnsl.flows.job import follow_up as module
 def test_the_errors_of_the_silos_are_told_by_their_median():
     before = refit_start(Structure(("a", "b"), np.zeros((2, 2))), {})
     server = Server(before.learned, before.variables, ("s", "t", "u"), (0.1, 0.7, 0.2), (0.5, 0.4, 9.0))
-    assert module.errors(server) == {"mse_consensus": 0.5, "mse_personal": 0.2}
+    assert module.refit_errors(server) == {"mse_consensus": 0.5, "mse_personal": 0.2}
     unknown = Server(before.learned, before.variables, ("s", "t"), (-1.0, 0.3), (-1.0, 0.6))
-    assert module.errors(unknown) == {"mse_consensus": 0.6, "mse_personal": 0.3}
-    assert module.errors(None) == {"mse_consensus": None, "mse_personal": None}
+    assert module.refit_errors(unknown) == {"mse_consensus": 0.6, "mse_personal": 0.3}
+    assert module.refit_errors(None) == {"mse_consensus": None, "mse_personal": None}
 
 
 def shifted(rows=(60, 150, 400)):

@@ -9,7 +9,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.engines.inline import job_inline, run_inline
-from fedbnsl.flows.job.score import privacy_metrics, privacy_spent
+from fedbnsl.flows.job.privacy_spent import privacy_metrics, privacy_spent
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tracking.result import PrivacySpent
 

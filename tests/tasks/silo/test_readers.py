@@ -28,7 +28,7 @@ from fedbnsl.algorithms.statistics.count_tables import CodePasses, count
 from fedbnsl.algorithms.statistics.em import expected_moments, pairwise_complete
 from fedbnsl.algorithms.statistics.moments import about_means, column_summaries, sum_over_chunks, thin_rows
 from fedbnsl.algorithms.statistics.transforms import transformed
-from fedbnsl.data.folder import batches
+from fedbnsl.data.folder import batches, parquet
 from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.table import RowView, open_table, part_count
 from fedbnsl.tasks.silo import readers as readers_module
@@ -48,7 +48,7 @@ def small_parts():
     """Everything is read in passes, in parts of a few rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batches, "IN_MEMORY_BYTES", 0)
-        patch.setattr(batches, "PART_CELLS", 120)
+        patch.setattr(parquet, "PART_CELLS", 120)
         yield
 
 

@@ -38,7 +38,7 @@ VOTES_ON_TESTS = ("pc-cit-voting", "fci-cit-voting")
 """learners whose tests are votes of the silos, without a p-value over all rows"""
 
 
-def fit(
+def published_fit(
     job: Job,
     session: Session,
     algorithm: Algorithm,
@@ -51,13 +51,13 @@ def fit(
     `sums` are the sums of the diagnosis; None if there are none. If the fit cannot be computed, it contains the
     reason. Edges then have only the p-values of a search by tests, which follow from what the search received.
     """
-    found, figures = _of_graph(job, session, algorithm, last, structure, sums)
+    found, figures = _fit_of_graph(job, session, algorithm, last, structure, sums)
     largest = _largest_p_values(last.server, structure, job.spec.name)
     gate = job.gate(session.schema)
     return rounded(found), gate.edge_figures(figures, largest, labels=bool(session.schema.levels))
 
 
-def _of_graph(
+def _fit_of_graph(
     job: Job,
     session: Session,
     algorithm: Algorithm,
@@ -67,7 +67,7 @@ def _of_graph(
 ) -> tuple[Fit, Figures]:
     """The fit and the figures of edges, without the p-values of the search."""
     schema = session.schema
-    reason = _reason(job, schema, algorithm, last)
+    reason = _reason_for_no_fit(job, schema, algorithm, last)
     if reason:
         return Fit(reason), {}
     chosen = dag_extension(structure)
@@ -75,7 +75,7 @@ def _of_graph(
         return Fit(f"not tested, because {chosen.how}"), {}
     if schema.kind == "discrete":
         return unless_refused(
-            lambda: _of_labels(job, session, algorithm, structure, sums), lambda refusal: (Fit(refusal), {})
+            lambda: _fit_of_labels(job, session, algorithm, structure, sums), lambda refusal: (Fit(refusal), {})
         )
     if not isinstance(sums, exchange.Server):
         return Fit("not tested, because it needs the sums of the diagnosis, which are not available"), {}
@@ -95,7 +95,7 @@ def _largest_p_values(server: Any, structure: Structure, algorithm: str) -> dict
     return found
 
 
-def _reason(job: Job, schema: Schema, algorithm: Algorithm, last: Round[Any]) -> str:
+def _reason_for_no_fit(job: Job, schema: Schema, algorithm: Algorithm, last: Round[Any]) -> str:
     """The reason why the fit of a run cannot be computed; empty if it can be computed."""
     reasons = {
         "not tested, because the noise for ε affects the tests by an unknown amount": algorithm.private is not None,
@@ -137,7 +137,7 @@ def fit_of_sums(
     return found, edge_figures.by_key(figures, keys)
 
 
-def _of_labels(
+def _fit_of_labels(
     job: Job, session: Session, algorithm: Algorithm, structure: Structure, sums: Sums | None
 ) -> tuple[Fit, Figures]:
     """The fit to the counts in `sums`; without them, for example if an owner refused them, to counts of its own."""

@@ -5,7 +5,7 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.engines.inline import job_inline, run_inline
-from fedbnsl.flows.job.score import mean_scores, structure_scores
+from fedbnsl.flows.job.truth_scores import mean_scores, structure_scores
 from fedbnsl.flows.options.learn import LearnSettings
 
 

@@ -1,20 +1,14 @@
-"""The scores of a run against the true graph, and the ε that the run has spent according to the silos' ledgers."""
+"""The scores of a run: its structure, and the silos' own structures, compared with the true graph."""
 
-import math
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedbnsl.algorithms.core.promise import Charge, ReplaceOne
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Federation
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import Entry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.privacy.ledger import spent
-from fedbnsl.tracking.metrics import MetricValue
-from fedbnsl.tracking.result import PrivacySpent
 
 from .job import Job
 
@@ -50,7 +44,7 @@ def check_truth(job: Job, schema: Schema) -> None:
         compare(truth, truth, allow_cyclic_truth=job.settings.allow_cyclic_truth or is_summary)
 
 
-def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry: Entry, job: Job) -> Scored:
+def score_run(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry: Entry, job: Job) -> Scored:
     """The scores of the final state `server`.
 
     For a learner of one structure per silo, the scores are means over the silos. Each silo's structure is compared with
@@ -137,51 +131,3 @@ def mean_scores(scores: list[Metrics]) -> Metrics:
         else:
             averaged[key] = texts[0] if texts else sum(numbers) / len(numbers) if numbers else None
     return averaged
-
-
-def privacy_spent(
-    job: Job, algorithm: FederatedAlgorithm[Any, Any, Any, Any], federation: Federation
-) -> PrivacySpent | None:
-    """The privacy loss of the run of `job` and of all runs; None for an algorithm that is not private."""
-    if algorithm.private is None:
-        return None
-    promise = algorithm.private.promise(federation.schema)
-    here, ever = federation.charges(job.run_id), federation.charges()
-    most = max(here.values(), key=lambda charges: sum(charge.rho for charge in charges), default=())
-    return PrivacySpent(
-        epsilon=promise.epsilon,
-        delta=promise.delta,
-        adjacency=ReplaceOne.label,
-        protects=promise.protects,
-        broken=promise.broken,
-        run={silo: spent(charges, promise.delta) for silo, charges in here.items()},
-        ever={silo: spent(charges, promise.delta) for silo, charges in ever.items()},
-        releases=releases(most),
-        tight=algorithm.private.tight(federation.schema),
-        by_round=tuple(
-            (number, spent((charge for charge in most if charge.number <= number), promise.delta))
-            for number in sorted({charge.number for charge in most})
-        ),
-    )
-
-
-def releases(charges: tuple[Charge, ...]) -> tuple[tuple[str, int, float], ...]:
-    """Each kind of release with its number and total ρ."""
-    kinds: dict[str, list[float]] = defaultdict(list)
-    for charge in charges:
-        kinds[charge.what].append(charge.rho)
-    return tuple((what, len(costs), math.fsum(costs)) for what, costs in kinds.items())
-
-
-def privacy_metrics(privacy: PrivacySpent | None, job: Job) -> dict[str, MetricValue]:
-    """The privacy part of `metrics.json`; ε is null if the run has no privacy guarantee, even if noise was added."""
-    if privacy is None:
-        return {"epsilon": None, "delta": None}
-    return {
-        "epsilon": None if privacy.broken else privacy.spent,
-        "delta": privacy.delta,
-        "adjacency": privacy.adjacency,
-        "privacy": f"NOT PRIVATE: {privacy.broken}" if privacy.broken else "private",
-        "epsilon_tight": privacy.tight,
-        "epsilon_all_runs": privacy.spent_ever,
-    }

@@ -1,0 +1,138 @@
+"""Notes on doubtful choices in reading the silos' tables, each with the declaration that changes the choice."""
+
+from collections.abc import Iterator, Mapping
+from statistics import median
+
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import quoted
+
+from .about import Declared
+from .cells import MAX_CODES
+from .joint_columns import Columns, JointColumn, label_notes, listed, mark_notes
+
+UNIT_DECADES = 0.9
+"""minimum difference of silos' medians, in powers of ten, for a note that suggests different units"""
+POWER_NOTATION_DECADES = 6
+"""minimum exponent k for which a factor is written as 10^k"""
+
+
+def table_notes(
+    schema: Schema, columns: Columns, declared: Declared, joined: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...]:
+    """A line for each finding on the variables of `schema`, from their `columns`.
+
+    `joined` has, by variable, the labels that were merged into other labels of the same folded spelling.
+    """
+    notes = [*_codes(schema, columns, declared), *_spellings(schema, columns, joined)]
+    if len(schema.rows) > 1:
+        notes += [*_levels_of_one_silo(schema, columns, declared), *_empty_or_constant(schema, columns, declared)]
+        notes += _units(schema, columns)
+    return (
+        *notes,
+        *_zeros(schema, columns),
+        *label_notes(schema, columns, declared),
+        *mark_notes(schema, columns, declared),
+    )
+
+
+def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
+    numeric = [name for name in schema.variables if not columns[name].words and declared.kind_of(name) is None]
+    counts = [name for name in schema.counts if name in numeric]
+    if counts:
+        yield (
+            f"counts: {listed(counts, 12)} {'are' if len(counts) > 1 else 'is'} coded as roots or logarithms; to learn "
+            f'from the numbers themselves declare {{"columns": {{"{counts[0]}": "continuous"}}}} in about.json'
+        )
+    if codes := [name for name in numeric if name in schema.levels]:
+        most = max(codes, key=lambda name: len(schema.levels[name]))
+        yield (
+            f"codes: few distinct integers in {listed(codes, 12)} are read as labels; if one is a quantity, declare it "
+            f'in about.json, as in {{"columns": {{"{most}": "continuous"}}}}'
+        )
+    few = [name for name in numeric if name not in (*schema.levels, *counts) and _few(columns[name])]
+    if few and declared.kind is None:
+        yield (
+            f"integers with few values: {listed(few)} are read as numbers; for labels declare "
+            f'{{"columns": {{"{few[0]}": "discrete"}}}} in about.json'
+        )
+
+
+def _few(column: JointColumn) -> bool:
+    return column.whole and column.labels is not None and len(column.labels) <= MAX_CODES < column.filled
+
+
+def _spellings(schema: Schema, columns: Columns, joined: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    for name, labels in joined.items():
+        yield (
+            f"{name}: {listed(map(quoted, labels))} counts as the level that differs only in capitals or spaces; "
+            "declare the levels in about.json to distinguish them"
+        )
+    spaced = [name for name in schema.levels if any(part.spaced for part in columns[name].parts.values())]
+    if spaced:
+        yield f"spaces around some labels of {listed(spaced)} are ignored"
+
+
+def _levels_of_one_silo(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
+    """Notes on undeclared labels that occur in a single silo, and on a silo whose labels of a column no other has."""
+    unique, foreign = [], []
+    for name in (one for one in schema.levels if one not in declared.levels):
+        labels = {silo: set(part.labels or ()) for silo, part in columns[name].parts.items() if part.filled}
+        elsewhere = {silo: set().union(*(labels[other] for other in labels if other != silo)) for silo in labels}
+        apart = [silo for silo in labels if len(labels[silo]) > 1 and elsewhere[silo].isdisjoint(labels[silo])]
+        if len(labels) > 1 and (len(apart) == 1 or len(apart) == len(labels) == 2):  # cities differ at every silo
+            foreign.append((name, apart[-1], labels[apart[-1]], elsewhere[apart[-1]]))
+        elif len(labels) > 1:
+            unique += [
+                f"{name} {quoted(one)} ({silo})" for silo in labels for one in sorted(labels[silo] - elsewhere[silo])
+            ]
+    if unique:
+        yield f'levels of a single silo: {listed(unique)}; map other spellings of them by "recode" in about.json'
+    for name, silo, own, others in foreign:
+        yield (
+            f"{name}: no other silo has a label of {silo} ({listed(map(quoted, sorted(own)))}; elsewhere "
+            f'{listed(map(quoted, sorted(others)))}); if they mean the same, map them by "recode" in about.json'
+        )
+
+
+def _empty_or_constant(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
+    for name in schema.variables:
+        parts = columns[name].parts
+        empty = [silo for silo, part in parts.items() if not part.filled]
+        zero = columns[name].zeros_apart if name not in schema.levels else {}
+        same = [silo for silo, part in parts.items() if part.distinct == 1 and part.filled > 1 and not zero.get(silo)]
+        if empty:
+            yield f"{name}: empty in every row of {listed(empty)}"
+        if same and name not in declared.levels:
+            value = parts[same[0]].labels
+            content = quoted(value[0]) if value and len({parts[silo].labels for silo in same}) == 1 else "the same"
+            yield f"{name}: every filled cell is {content} at {listed(same)}"
+
+
+def _units(schema: Schema, columns: Columns) -> Iterator[str]:
+    """Notes on silos whose numbers are larger or smaller than at the other silos by a factor of about ten or more."""
+    for name in schema.variables:
+        sizes = {silo: part.size for silo, part in columns[name].parts.items() if part.size is not None}
+        if name in schema.levels or len(sizes) < 2:
+            continue
+        middle = median(sizes.values())
+        far = {silo: size - middle for silo, size in sizes.items() if abs(size - middle) >= UNIT_DECADES}
+        if len(sizes) == 2 and max(sizes.values()) - min(sizes.values()) >= UNIT_DECADES:
+            small, large = sorted(sizes, key=lambda silo: sizes[silo])
+            far = {large: sizes[large] - sizes[small]}
+        for silo, decades in far.items():
+            factor = f"{10**decades:.2g}" if abs(decades) < POWER_NOTATION_DECADES else f"10^{decades:.0f}"
+            times = f"about {factor} times the other silos' median"
+            yield f"{name}: the median at {silo} is {times}: is it in another unit there?"
+
+
+def _zeros(schema: Schema, columns: Columns) -> Iterator[str]:
+    """Notes on columns in which 0 may mark a missing value, because all other values are far from 0."""
+    for name in schema.variables:
+        zeros = columns[name].zeros_apart if name not in schema.levels else {}
+        if zeros:
+            filled = {silo: columns[name].parts[silo].filled for silo in zeros}
+            counts = listed([f"{'all ' * (count == filled[silo])}{count} at {silo}" for silo, count in zeros.items()])
+            yield (
+                f"{name}: 0 is far from all other values (cells with 0: {counts}); if it marks a missing value, "
+                f'declare {{"missing": {{"{name}": ["0"]}}}} in about.json'
+            )
