@@ -241,27 +241,23 @@ class Orchestration:
         Up to `MAX_SILO_TASKS` silos have separate `local_solve` tasks; more silos share a single task, and so do all
         silos once the run has had `MAX_TASKS` task runs.
         """
+        return in_threads if self._tasks is None else partial(self._submit, self._tasks, label)
 
-        def start(works: Mapping[str, Work]) -> Mapping[str, Wait]:
-            if self._tasks is None:
-                return in_threads(works)
-            if self._count >= MAX_TASKS and not self._is_long:
-                self._is_long = True
-                self.say(f"from {label} on, each round is one task: the run has had {self._count} task runs")
-            shared = len(works) > MAX_SILO_TASKS or self._is_long
-            groups = [works] if shared else [{silo: work} for silo, work in works.items()]
-            waits: dict[str, Wait] = {}
-            started = []
-            for group in groups:
-                step, who = _Step(group), next(iter(group)) if len(group) == 1 else f"{len(group)} silos"
-                run = self._tasks.submit("local_solve", f"local_solve {who} {label}", step, self._last)
-                started.append(run)
-                waits |= {silo: partial(step.result, silo, run, self.lost) for silo in group}
-            self._count += len(groups)
-            self._last = started
-            return waits
-
-        return start
+    def _submit(self, tasks: Tasks, label: str, works: Mapping[str, Work]) -> Mapping[str, Wait]:
+        if self._count >= MAX_TASKS and not self._is_long:
+            self._is_long = True
+            self.say(f"from {label} on, each round is one task: the run has had {self._count} task runs")
+        shared = len(works) > MAX_SILO_TASKS or self._is_long
+        waits: dict[str, Wait] = {}
+        started = []
+        for group in [works] if shared else [{silo: work} for silo, work in works.items()]:
+            step, who = _Step(group), f"{len(group)} silos" if shared else next(iter(group))
+            run = tasks.submit("local_solve", f"local_solve {who} {label}", step, self._last)
+            started.append(run)
+            waits |= {silo: partial(step.result, silo, run, self.lost) for silo in group}
+        self._count += len(started)
+        self._last = started
+        return waits
 
     def perform(self, task: TaskName, label: str, work: Callable[[], T]) -> T:
         """Do `work`, a step of the coordinator, as "`task` `label`"; returns its result or raises its exception.

@@ -337,11 +337,8 @@ def rounds(
             )
             after = algorithm.dual_update(algorithm.aggregate(server, replies))
             converged = algorithm.converged(after)
-        except SiloLost as loss:
-            yield Round(number - 1, server, Traffic(), "silo lost", loss.silos, loss.reason)
-            return
-        except RunCancelled:
-            yield Round(number - 1, algorithm.interrupted(server), Traffic(), "cancelled")
+        except (SiloLost, RunCancelled) as reason:
+            yield _broken_off(Round(number - 1, server, Traffic(), "cancelled"), algorithm, reason)
             return
         lost = tuple(silo for silo in federation.schema.silos if silo not in replies.silos)
         server = after
@@ -354,6 +351,13 @@ def rounds(
             outcome = limits.outcome(sent, traffic.total)
             server = algorithm.interrupted(server) if outcome else server
         yield Round(number, server, traffic, outcome, lost)
+
+
+def _broken_off(last: Round[Server], algorithm: "Algorithm", reason: SiloLost | RunCancelled) -> Round[Server]:
+    """The `last` finished round as the end of a run that was broken off for this `reason`."""
+    if isinstance(reason, SiloLost):
+        return replace(last, outcome="silo lost", lost=reason.silos, reason=reason.reason)
+    return replace(last, server=algorithm.interrupted(last.server))
 
 
 class UnusableReply(BadInput):

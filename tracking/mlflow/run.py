@@ -156,8 +156,7 @@ class RunLog:
             if (folder / name).exists():
                 self.client.log_artifact(self.run_id, str(folder / name), "outputs")
         if ending.privacy is not None:
-            self._log_metrics(("round/epsilon", spent, number) for number, spent in ending.privacy["by_round"])
-            self.client.log_dict(self.run_id, ending.privacy, "privacy/ledger.json")
+            self._log_privacy(ending.privacy)
         model = None if ending.network is None else self._log_model(ending, ending.network)
         self._log_tags({"model": model or f"none: {ending.parameters}"})
         self._log_candidates(ending.candidates)
@@ -185,6 +184,11 @@ class RunLog:
         """End the run as failed, with `message` as its tag `error`."""
         self._log_tags({"error": message})
         self.client.set_terminated(self.run_id, "FAILED")
+
+    def _log_privacy(self, privacy: Mapping[str, Any]) -> None:
+        """Log the privacy loss, and its ε by round as a curve."""
+        self._log_metrics(("round/epsilon", spent, number) for number, spent in privacy["by_round"])
+        self.client.log_dict(self.run_id, dict(privacy), "privacy/ledger.json")
 
     def _log_metrics(self, figures: Iterable[tuple[str, float, int]]) -> None:
         """Log metrics, which are given as name, value and round."""
