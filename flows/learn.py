@@ -22,9 +22,10 @@ from fedbnsl.tracking.mlflow.run import RunStart
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.result import CompletedRun
 
-from .engines.artifacts import FlowRunLog, ProgressArtifact, publish, publish_changes, run_recurring, tag_flow_run
+from .engines.artifacts import FlowRunLog, ProgressArtifact, publish, publish_changes, tag_flow_run
 from .engines.dask import Silos, connect_silos, job_of
 from .engines.mlflow_run import mlflow_listener, mlflow_run
+from .engines.recurring import run_recurring
 from .engines.resuming import (
     Started,
     check_pins,
@@ -70,9 +71,7 @@ def learn(settings: LearnSettings, repeat: RepeatSettings | None = None) -> Any:
     """
     if repeat is None:
         return _end(lambda: run_flow(settings.named()))
-    return _end(
-        lambda: run_recurring(settings.named(), repeat, lambda settings, repeat: run_flow(settings, repeat=repeat))
-    )
+    return _end(lambda: run_recurring(settings, repeat, lambda named, repeat: run_flow(named, repeat=repeat)))
 
 
 def _end(work: Callable[[], Any]) -> Any:

@@ -3,9 +3,10 @@
 import os
 from pathlib import Path
 from typing import Any
+from zoneinfo import available_timezones
 
-from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.tasks.prefect_internals import serve_until_stopped
+from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.tasks.prefect_internals import next_start, serve_until_stopped
 
 from .options.learn import LearnSettings
 from .options.parameters import with_settings_schema
@@ -14,6 +15,8 @@ from .servers.environment import prepare_environment
 from .servers.processes import api_settings, prefect_server, sign_in_lines
 from .start import precheck
 
+PREFECT_PORT = 4200
+"""the port of a Prefect server, if it is free"""
 MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 1.0, 10 * 365.25 * 24 * 3600
 """limits of the interval between runs, in seconds"""
 
@@ -28,17 +31,21 @@ def serve_learn(
     hooks: HookOptions = NO_HOOKS,
     *,
     cron: str | None = None,
+    timezone: str | None = None,
     interval: float | None = None,
+    prefect_port: int = PREFECT_PORT,
 ) -> None:
     """Serve `learn` with `settings` as the deployment that `repeat` names.
 
-    Runs start by `cron`, every `interval` seconds, or on demand. Raises `BadInput`, before anything starts, for invalid
-    settings, schedules or data.
+    Runs start by `cron` in `timezone` (by default that of this machine, with its daylight saving), every `interval`
+    seconds, or on demand. If neither the user nor `fedbnsl ui` has a Prefect server, one starts at `prefect_port`.
+    Raises `BadInput`, before anything starts, for invalid settings, schedules or data.
     """
-    check_schedule(cron, interval)
+    zone = timezone or local_zone()
+    check_schedule(cron, interval, zone)
     prepare_environment()
     precheck(settings)
-    with prefect_server() as url:
+    with prefect_server(prefect_port) as url:
         for line in sign_in_lines(url):
             print(line, flush=True)
         from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
@@ -52,17 +59,28 @@ def serve_learn(
             if settings.federation:
                 paths["federation"] = str(Path(settings.federation).absolute())
             absolute = settings.model_copy(update=paths)
-            deployment = create_deployment(absolute, repeat, cron=cron, interval=interval)
-            when = f"cron {cron}" if cron else f"every {interval:g} s" if interval else "on demand"
+            deployment = create_deployment(absolute, repeat, cron=cron, timezone=zone, interval=interval)
+            when = f"cron {cron} in {zone}" if cron else f"every {interval:g} s" if interval else "on demand"
             what = f"{settings.algorithm} on {settings.data}, {when}"
             print(f"serving learn/{repeat.deployment}: {what}; Ctrl-C stops", flush=True)
+            if cron and (start := next_start(cron, zone)):
+                print(f"next run: {start:%Y-%m-%d %H:%M %Z}", flush=True)
             serve_until_stopped(deployment)
 
 
 def create_deployment(
-    settings: LearnSettings, repeat: RepeatSettings, *, cron: str | None = None, interval: float | None = None
+    settings: LearnSettings,
+    repeat: RepeatSettings,
+    *,
+    cron: str | None = None,
+    timezone: str | None = None,
+    interval: float | None = None,
 ) -> Any:
-    """The deployment of `learn` with `settings` and `repeat` as its default parameters."""
+    """The deployment of `learn` with `settings` and `repeat` as its default parameters; one run at a time.
+
+    A run that is due while another is running waits, and is then superseded (`engines/recurring.py`).
+    """
+    from prefect.schedules import Cron
     from prefect.types.entrypoint import EntrypointType
 
     from .learn import learn
@@ -72,16 +90,26 @@ def create_deployment(
     with with_settings_schema(settings.algorithm):
         return learn.to_deployment(
             name=repeat.deployment,
-            cron=cron,
+            schedule=Cron(cron, timezone=timezone or local_zone()) if cron else None,
             interval=interval,
+            concurrency_limit=1,
             parameters={"settings": given, "repeat": repeat.model_dump(mode="json")},
             tags=["fedbnsl", settings.algorithm],
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
 
 
-def check_schedule(cron: str | None, interval: float | None) -> None:
-    """Raise `BadInput` for two schedules, or a schedule that Prefect would refuse."""
+def local_zone() -> str:
+    """The name of the time zone of this machine, as in "Europe/Vienna"; "UTC" if it has none."""
+    from tzlocal import get_localzone_name
+
+    return get_localzone_name() or "UTC"
+
+
+def check_schedule(cron: str | None, interval: float | None, timezone: str = "UTC") -> None:
+    """Raise `BadInput` for two schedules, a schedule that Prefect would refuse, or an unknown time zone."""
+    if timezone not in available_timezones():
+        raise BadInput(f"--timezone is {quoted(timezone)}: it must be a name such as Europe/Vienna or UTC")
     if cron is not None and interval is not None:
         raise BadInput("--cron and --interval are two schedules: give one")
     if interval is not None and not MIN_INTERVAL_SECONDS <= interval <= MAX_INTERVAL_SECONDS:

@@ -4,12 +4,15 @@ Tested with the versions in `TESTED_VERSIONS`. All other modules import only Pre
 documented at https://docs.prefect.io). Prefect takes a second to import, so each function imports it when called.
 """
 
+import asyncio
 import logging
 import os
 import signal
 import sys
 import threading
+from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 TESTED_VERSIONS = (">=3.8.8", "<3.9")
 """versions of Prefect, as in pyproject.toml"""
@@ -21,6 +24,7 @@ PUBLIC_MODULES = (
     "prefect.client.schemas",
     "prefect.futures",
     "prefect.runtime",
+    "prefect.schedules",
     "prefect.settings",
     "prefect.states",
     "prefect.task_runners",
@@ -75,6 +79,14 @@ def serve_until_stopped(deployment: Any) -> None:
         again.cancel()
         Runner.handle_sigterm = original  # type: ignore[method-assign]
     raise KeyboardInterrupt
+
+
+def next_start(cron: str, timezone: str) -> datetime | None:
+    """The next time of the schedule `cron` in `timezone`, as Prefect's server computes it; None if there is none."""
+    from prefect.server.schemas.schedules import CronSchedule
+
+    dates = asyncio.run(CronSchedule(cron=cron, timezone=timezone).get_dates(1, start=datetime.now(UTC)))
+    return dates[0].astimezone(ZoneInfo(timezone)) if dates else None
 
 
 def stop_services() -> None:

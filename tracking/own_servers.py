@@ -133,7 +133,7 @@ def announcement(home: Path, kind: ServerKind) -> Iterator[Announcement]:
     file = os.open(home / kind.file, os.O_RDWR | os.O_CREAT, 0o600)
     public = Announcement(file)
     try:
-        if _locked(file):
+        if locked_elsewhere(file):
             public.close()
         else:
             os.fchmod(file, 0o600)
@@ -154,7 +154,7 @@ def announced_server(home: Path, token: Callable[[], str], kind: ServerKind) -> 
         return None
     try:
         status = os.fstat(file)
-        if status.st_uid != os.getuid() or status.st_mode & 0o077 or not _locked(file, fcntl.LOCK_SH):
+        if status.st_uid != os.getuid() or status.st_mode & 0o077 or not locked_elsewhere(file, fcntl.LOCK_SH):
             return None
         url = os.pread(file, 1000, 0).decode(errors="replace")
     finally:
@@ -162,7 +162,7 @@ def announced_server(home: Path, token: Callable[[], str], kind: ServerKind) -> 
     return url if url and _takes(f"{url}{kind.probe}", token()) else None
 
 
-def _locked(file: int, kind: int = fcntl.LOCK_EX) -> bool:
+def locked_elsewhere(file: int, kind: int = fcntl.LOCK_EX) -> bool:
     """Whether another process has locked the open file; if not, this process locks it."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)

@@ -29,6 +29,7 @@ from fedbnsl.tracking.staging import create_private_folder, first_line, notice, 
 
 from ..options.learn import LearnSettings
 from ..options.repeat import RepeatSettings
+from .resuming import STARTED
 
 
 def read_run(folder: Path) -> PastRun:
@@ -114,6 +115,25 @@ def write_last_run(file: Path, last: LastRun) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def claim_file(last_run: Path) -> Path:
+    """The file of the claim of a deployment whose last run is in `last_run`."""
+    return last_run.with_suffix(".claim")
+
+
+def claimed_run(settings: LearnSettings, deployment: str) -> Path | None:
+    """The folder of the last run of `deployment` if it was interrupted and had the same `settings`; otherwise None."""
+    claim = read_last_run(claim_file(last_run_file(runs_folder(settings), deployment)))
+    if claim is None or claim.question != settings_digest(settings):
+        return None
+    folder = Path(claim.folder)
+    return folder if (folder / STARTED).exists() else None
+
+
+def runs_folder(settings: LearnSettings) -> Path:
+    """The folder of the folders of runs with `settings`."""
+    return Path(settings.out or Path("runs") / "any").absolute().parent
+
+
 def settings_digest(settings: LearnSettings) -> str:
     """A digest of the settings that affect the result, the version, and the files other than the rows.
 
@@ -163,12 +183,13 @@ class RunComparison:
         seals = {silo: seal for silo, seal in self.now.seals.items() if silo not in result.lost}
         try:
             write_last_run(self.file, replace(self.now, seals=seals))
+            claim_file(self.file).unlink(missing_ok=True)
         except OSError as error:
             notice(f"{self.file}: the next run cannot be compared with this one ({first_line(error)})")
 
 
 def compare_with_last_run(settings: LearnSettings, repeat: RepeatSettings, seals: Seals) -> RunComparison:
-    """The comparison of the run of the named `settings` with the last run of its deployment.
+    """The comparison of the run of the named `settings` with the last run of its deployment; claims the run.
 
     Raises `Unchanged`, before the run spends any ε, if nothing has changed and `repeat` skips such runs, or if a silo
     refuses the run because too few of its rows have changed.
@@ -184,6 +205,10 @@ def compare_with_last_run(settings: LearnSettings, repeat: RepeatSettings, seals
     same = last is not None and (last.question, dict(last.seals)) == (now.question, now.seals)
     if before is not None and same and repeat.unchanged == "skip":
         raise Unchanged(f"no silo's rows or settings have changed since {before.name}: nothing to learn")
+    try:
+        write_last_run(claim_file(file), now)
+    except OSError as error:
+        notice(f"{claim_file(file)}: the next run could not continue this one ({first_line(error)})")
     return RunComparison(file, now, before)
 
 

@@ -17,7 +17,7 @@ import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -104,16 +104,17 @@ FOR_ONE_RUN = {
 
 @contextmanager
 def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
-    """Yield the URL of a Prefect server's API: the user's server (`PREFECT_API_URL`), or a server for the block.
+    """Yield the URL of a Prefect server's API: the user's server, that of `fedbnsl ui`, or a server for the block.
 
     The server of the block uses the same database as the servers of single runs, so it also shows earlier runs. While
     it is up, runs of this user find it and use it.
     """
-    known = users_server()
-    if known:
-        check_reachable(known)
-        yield known
-        return
+    with standing_server() as standing:
+        if standing:
+            check_reachable(standing)
+            with _environment({} if users_server() else {"PREFECT_API_URL": standing, TOKEN: api_token()}):
+                yield standing
+            return
     _begin_database()
     port = free_port(port)
     url = f"http://{HOST}:{port}/api"
@@ -126,12 +127,8 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
     ):
         wait_until_up(f"{url}/health", server, "the Prefect server", patience)
         public.name(url)
-        os.environ |= {"PREFECT_API_URL": url, TOKEN: api_token()}
-        try:
+        with _environment({"PREFECT_API_URL": url, TOKEN: api_token()}):
             yield url
-        finally:
-            for name in ("PREFECT_API_URL", TOKEN):
-                os.environ.pop(name, None)
 
 
 TOKEN = "PREFECT_API_AUTH_STRING"
@@ -223,7 +220,7 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
             return url
 
         try:
-            with _token(token):
+            with _environment({TOKEN: token}):
                 yield ready
         finally:
             if server.poll() is None:
@@ -237,21 +234,21 @@ def standing_server() -> Iterator[str | None]:
     """Yield the URL of the API of the user's own server or of the server of `fedbnsl ui`; None if there is neither."""
     known = users_server()
     running = None if known else announced_server(servers_folder(), api_token, PREFECT)
-    with _token(api_token()) if running else nullcontext():
+    with _environment({TOKEN: api_token()} if running else {}):
         yield known or running
 
 
 @contextmanager
-def _token(token: str) -> Iterator[None]:
-    """Let clients of Prefect's API take `token` within the block."""
-    before = os.environ.get(TOKEN)
-    os.environ[TOKEN] = token
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set these variables of the environment within the block, for clients of Prefect's API and for runs."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ |= values
     try:
         yield
     finally:
-        os.environ.pop(TOKEN)
-        if before is not None:
-            os.environ[TOKEN] = before
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ |= {} if value is None else {name: value}
 
 
 def users_server() -> str | None:

@@ -1,3 +1,4 @@
+import asyncio
 import math
 import os
 import signal
@@ -16,6 +17,7 @@ from fedbnsl.flows import schedule
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.repeat import HOOKS, HookOptions, RepeatSettings
 from fedbnsl.flows.schedule import check_schedule, create_deployment
+from fedbnsl.tasks.prefect_internals import next_start
 
 
 def runs_in(deployment, states):
@@ -95,13 +97,31 @@ def test_a_schedule_is_one_that_prefect_takes():
             check_schedule(None, interval)
     with pytest.raises(BadInput, match="two schedules"):
         check_schedule("0 3 * * *", 5)
+    with pytest.raises(BadInput, match="--timezone is 'Vienna': it must be a name such as Europe/Vienna"):
+        check_schedule("0 3 * * *", None, "Vienna")
+
+
+def test_a_cron_schedule_keeps_its_hour_when_clocks_change():
+    """In Vienna, three o'clock is at 02:00 UTC in winter and at 01:00 UTC in summer."""
+    from prefect.server.schemas.schedules import CronSchedule
+
+    dates = CronSchedule(cron="0 3 * * *", timezone="Europe/Vienna").get_dates
+    starts = asyncio.run(dates(3, start=datetime(2026, 3, 28, tzinfo=UTC)))
+    assert [start.astimezone(UTC).hour for start in starts] == [2, 1, 1]
+    start = next_start("0 3 * * *", "Europe/Vienna")
+    assert (start.hour, start.minute, str(start.tzinfo)) == (3, 0, "Europe/Vienna")
+    assert timedelta(0) < start - datetime.now(UTC) <= timedelta(days=1, hours=1)
 
 
 def test_a_deployment_starts_from_the_settings_given(example):
     settings = LearnSettings(data=str(example), algorithm="notears-admm", params={"rounds": 2})
-    deployment = create_deployment(settings, RepeatSettings(deployment="nightly"), cron="0 3 * * *")
+    deployment = create_deployment(
+        settings, RepeatSettings(deployment="nightly"), cron="0 3 * * *", timezone="Asia/Tokyo"
+    )
     assert deployment.parameters["settings"]["params"] == {"rounds": 2}
-    assert deployment.schedules[0].schedule.cron == "0 3 * * *"
+    schedule = deployment.schedules[0].schedule
+    assert (schedule.cron, schedule.timezone) == ("0 3 * * *", "Asia/Tokyo")
+    assert deployment.concurrency_limit == 1
     assert deployment.entrypoint == "fedbnsl.flows.learn.learn"
 
 
@@ -109,7 +129,7 @@ def test_scheduled_runs_read_the_folder_that_was_named_where_serve_was_started(t
     """Each run is a process of its own, which may work in another folder."""
 
     @contextmanager
-    def no_server():
+    def no_server(port):
         yield "http://127.0.0.1:1/api"
 
     def deployed(settings, repeat, **when):
@@ -154,7 +174,7 @@ def test_the_paths_of_a_deployment_are_absolute(monkeypatch):
     deployed = []
 
     @contextmanager
-    def server():
+    def server(port):
         yield "http://127.0.0.1:1/api"
 
     for name, stand_in in {
@@ -182,7 +202,7 @@ def test_hooks_may_come_from_the_environment(monkeypatch, given, expected):
     """Every account of the machine can read the options of a command, and an address may contain a secret."""
 
     @contextmanager
-    def server():
+    def server(port):
         yield "http://127.0.0.1:1/api"
 
     monkeypatch.setenv(HOOKS, '{"hook_url": "https://example.org/secret"}')

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from fedbnsl.algorithms.errors import BadInput
 
 from ..metrics import shown_in
-from ..own_servers import HOME, sign_in_to_mlflow
+from ..own_servers import HOME, MLFLOW, announced_server, own_token, servers_folder, sign_in_to_mlflow
 from ..staging import create_private_folder, first_line, write_private
 
 if TYPE_CHECKING:
@@ -170,7 +170,12 @@ OPEN_TRIES = 2
 TIMEOUT_SECONDS = 4.0
 """timeout of a connection to a tracking server, and of waiting for another process that opens a database"""
 UI_URL = "http://127.0.0.1:5000"
-"""the address at which `fedbnsl ui` shows a database"""
+"""the address at which `fedbnsl ui` shows a database if its port is free"""
+
+
+def ui_url() -> str | None:
+    """The address at which `fedbnsl ui` shows runs now; None if it does not run."""
+    return announced_server(servers_folder(), own_token, MLFLOW)
 
 
 def tracking_uri(uri: str | None = None) -> str:
@@ -187,7 +192,7 @@ def tracking_uri(uri: str | None = None) -> str:
 
 def opened_by(link: str) -> str:
     """A note on the command that must run before a browser can show `link`; empty for a user's own server."""
-    if not link.startswith(UI_URL):
+    if not link.startswith(UI_URL) or ui_url():
         return ""
     anywhere = os.environ.get(HOME) or os.environ.get("MLFLOW_TRACKING_URI")
     return f" (once `fedbnsl ui` runs{'' if anywhere else f' in this folder; set {HOME} to keep all runs in one'})"
@@ -247,7 +252,7 @@ def experiment_id(client: "MlflowClient", uri: str) -> str:
 
 def run_url(uri: str, experiment: str, run: str) -> str:
     """The URL of the run: on the tracking server, or in `fedbnsl ui`."""
-    base = uri.rstrip("/") if uri.startswith("http") else UI_URL
+    base = uri.rstrip("/") if uri.startswith("http") else ui_url() or UI_URL
     return f"{base}/#/experiments/{experiment}/runs/{run}?{TRAINING_PAGES}"
 
 

@@ -17,7 +17,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.fingerprint import rows_digest
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.flows.engines import run_comparison as follow_module
-from fedbnsl.flows.engines.artifacts import markdown, notify, notify_failed, notify_finished, run_recurring
+from fedbnsl.flows.engines.artifacts import markdown
+from fedbnsl.flows.engines.recurring import notify, notify_failed, notify_finished, run_recurring
 from fedbnsl.flows.engines.run_comparison import (
     LastRun,
     Unchanged,
