@@ -1,13 +1,17 @@
 """`fedbnsl serve`: this process starts the flow `learn` on a schedule, until the process is stopped."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 from zoneinfo import available_timezones
 
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.tasks.prefect_internals import next_start, serve_until_stopped
 
+from .engines.recurring import ended_run
+from .engines.run_comparison import runs_folder
 from .options.learn import LearnSettings
 from .options.parameters import with_settings_schema
 from .options.repeat import HOOKS, NO_HOOKS, HookOptions, RepeatSettings
@@ -62,10 +66,25 @@ def serve_learn(
             deployment = create_deployment(absolute, repeat, cron=cron, timezone=zone, interval=interval)
             when = f"cron {cron} in {zone}" if cron else f"every {interval:g} s" if interval else "on demand"
             what = f"{settings.algorithm} on {settings.data}, {when}"
+            close_dead_run(ended_run(runs_folder(settings), repeat.deployment))
             print(f"serving learn/{repeat.deployment}: {what}; Ctrl-C stops", flush=True)
             if cron and (start := next_start(cron, zone)):
                 print(f"next run: {start:%Y-%m-%d %H:%M %Z}", flush=True)
             serve_until_stopped(deployment)
+
+
+def close_dead_run(ended: str | None) -> None:
+    """Mark the `ended` flow run as crashed if Prefect believes that it is running, since no other could begin then."""
+    if ended is None:
+        return
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+    from prefect.states import Crashed
+
+    with get_client(sync_client=True) as client, suppress(ObjectNotFound):
+        state = client.read_flow_run(UUID(ended)).state
+        if state is not None and not state.is_final():
+            client.set_flow_run_state(UUID(ended), Crashed(message="its process has ended"), force=True)
 
 
 def create_deployment(

@@ -132,6 +132,8 @@ def make_and_write(recipe: "Recipe", out: Path) -> FederatedData:
                 return _on_server(url, outcome, lambda: prepare_flow(outcome)(recipe, str(out)))
             except PrefectUnavailable as reason:
                 notice(f"{reason}; the data set is made without Prefect")
+            except ModuleNotFoundError as error:
+                notice(f"{orchestration_missing(error)}; the data set is made without Prefect")
         data = recipe.build()
         write_folder(out, data, recipe.file_form)
         return data

@@ -4,7 +4,6 @@ Tested with the versions in `TESTED_VERSIONS`. All other modules import only Pre
 documented at https://docs.prefect.io). Prefect takes a second to import, so each function imports it when called.
 """
 
-import asyncio
 import logging
 import os
 import signal
@@ -22,6 +21,7 @@ PUBLIC_MODULES = (
     "prefect.cache_policies",
     "prefect.client.orchestration",
     "prefect.client.schemas",
+    "prefect.exceptions",
     "prefect.futures",
     "prefect.runtime",
     "prefect.schedules",
@@ -69,6 +69,7 @@ def serve_until_stopped(deployment: Any) -> None:
 
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # shells start background processes so
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    get_logger("runner.state_proposer").setLevel(logging.WARNING)  # a line every ten seconds for a run that waits
     again = threading.Timer(STOP_SECONDS, os.kill, (os.getpid(), signal.SIGINT))
     again.daemon = True
     original = Runner.handle_sigterm
@@ -83,6 +84,8 @@ def serve_until_stopped(deployment: Any) -> None:
 
 def next_start(cron: str, timezone: str) -> datetime | None:
     """The next time of the schedule `cron` in `timezone`, as Prefect's server computes it; None if there is none."""
+    import asyncio
+
     from prefect.server.schemas.schedules import CronSchedule
 
     dates = asyncio.run(CronSchedule(cron=cron, timezone=timezone).get_dates(1, start=datetime.now(UTC)))

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
+from uuid import uuid4
 
 from prefect.runtime import deployment, flow_run
 from prefect.states import Completed, Failed
@@ -45,23 +46,45 @@ class Superseded(Exception):  # noqa: N818 - no error: another run does the work
     """A run is superseded by another run of its deployment."""
 
 
+def ended_run(runs: Path, deployment: str) -> str | None:
+    """The id of the last flow run of `deployment` in the folder `runs`; None if there is none or it is in progress."""
+    try:
+        held = os.open(_lock_file(runs, deployment), os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        return None if locked_elsewhere(held) else _last(held)[1]
+    finally:
+        os.close(held)
+
+
+def _last(held: int) -> tuple[datetime | None, str | None]:
+    """The time when the last run began, and the id of its flow run, by the open lock file; None before the first."""
+    began, _, run = os.pread(held, 200, 0).decode(errors="replace").partition(" ")
+    return (datetime.fromisoformat(began), run) if run else (None, None)
+
+
+def _lock_file(runs: Path, deployment: str) -> Path:
+    return last_run_file(runs, deployment).with_suffix(".lock")
+
+
 @contextmanager
 def only_run(runs: Path, deployment: str, due: datetime) -> Iterator[None]:
     """Hold the lock of `deployment`, whose runs are in the folder `runs`, for a run that was `due` then.
 
     Raises `Superseded` if another run has the lock, or if the last run began after this one was due.
     """
-    file = last_run_file(runs, deployment).with_suffix(".lock")
+    file = _lock_file(runs, deployment)
     create_private_folder(file.parent)
     held = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if locked_elsewhere(held):
             raise Superseded("another run of this deployment is in progress")
-        began = os.pread(held, 100, 0).decode(errors="replace")
-        if began and due < datetime.fromisoformat(began):
+        began, _ = _last(held)
+        if began and due < began:
             raise Superseded(f"it was due at {due:%Y-%m-%d %H:%M:%S %Z}, before the last run began")
         os.ftruncate(held, 0)
-        os.pwrite(held, datetime.now(UTC).isoformat().encode(), 0)
+        os.pwrite(held, f"{datetime.now(UTC).isoformat()} {flow_run.id or uuid4()}".encode(), 0)
         yield
     finally:
         os.close(held)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 from uuid import uuid4
 
@@ -186,7 +187,13 @@ class DaskTransport:
         # A unique key, so that Dask does not reuse the result of an equal call.
         key = f"{call.method}-{uuid4()}"
         future = self.client.submit(on_worker, silo, call.pack(), key=key, resources={resource(silo): 1})
-        return PackedAnswer(silo, call.method, DaskAnswer(silo, future))
+        ended = Event()
+        future.add_done_callback(lambda _: ended.set())
+        return PackedAnswer(silo, call.method, DaskAnswer(silo, future, ended))
+
+
+TRANSFER_SECONDS = 60.0
+"""timeout for the transfer of an answer that is ready"""
 
 
 @dataclass(frozen=True)
@@ -195,6 +202,8 @@ class DaskAnswer:
 
     silo: str
     future: Any
+    ended: Event
+    """set once the call has ended"""
 
     def result(self, timeout: float) -> bytes:
         """The packed answer; raises `TimeoutError` after `timeout` seconds.
@@ -206,8 +215,11 @@ class DaskAnswer:
 
         from distributed import KilledWorker
 
+        # A timeout during the transfer of the answer would begin the transfer again.
+        if not self.ended.wait(timeout):
+            raise TimeoutError
         try:
-            packed: bytes = self.future.result(timeout=timeout)
+            packed: bytes = self.future.result(timeout=TRANSFER_SECONDS)
         except KilledWorker:
             raise SiloLost((self.silo,), "its worker died repeatedly while solving") from None
         except (CancelledError, futures.CancelledError):  # the type depends on Dask's version

@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from uuid import UUID, uuid4
 
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows import schedule
+from fedbnsl.flows.engines.recurring import ended_run, only_run
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.repeat import HOOKS, HookOptions, RepeatSettings
 from fedbnsl.flows.schedule import check_schedule, create_deployment
@@ -183,6 +185,7 @@ def test_the_paths_of_a_deployment_are_absolute(monkeypatch):
         "prefect_server": server,
         "sign_in_lines": lambda _: [],
         "create_deployment": lambda settings, *_, **__: deployed.append(settings),
+        "close_dead_run": lambda *_: None,
         "serve_until_stopped": lambda _: None,
     }.items():
         monkeypatch.setattr(schedule, name, stand_in)
@@ -206,10 +209,37 @@ def test_hooks_may_come_from_the_environment(monkeypatch, given, expected):
         yield "http://127.0.0.1:1/api"
 
     monkeypatch.setenv(HOOKS, '{"hook_url": "https://example.org/secret"}')
-    for name in ("prepare_environment", "precheck", "serve_until_stopped"):
+    for name in ("prepare_environment", "precheck", "close_dead_run", "serve_until_stopped"):
         monkeypatch.setattr(schedule, name, lambda *_: None)
     for name in ("sign_in_lines", "create_deployment"):
         monkeypatch.setattr(schedule, name, lambda *_, **__: [])
     monkeypatch.setattr(schedule, "prefect_server", server)
     schedule.serve_learn(LearnSettings(data="d"), RepeatSettings(deployment="x"), given)
     assert os.environ[HOOKS] == expected
+
+
+def test_a_run_whose_process_was_killed_does_not_block_the_next_one(server, tmp_path):
+    """Prefect would wait for a run that it believes to be running."""
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.runtime import flow_run
+
+    def state(run):
+        with get_client(sync_client=True) as client:
+            return client.read_flow_run(UUID(run)).state
+
+    @flow(name="killed")
+    def run():
+        with only_run(tmp_path, "nightly", datetime.now(UTC)):
+            schedule.close_dead_run(ended_run(tmp_path, "nightly"))
+            assert state(flow_run.id).is_running(), "it is in progress"
+        schedule.close_dead_run(ended_run(tmp_path, "nightly"))
+        return flow_run.id, state(flow_run.id)
+
+    run_id, crashed = run()
+    assert (crashed.name, crashed.message) == ("Crashed", "its process has ended")
+    before = state(run_id)
+    schedule.close_dead_run(run_id)
+    assert state(run_id).id == before.id, "a run that has ended stays as it ended"
+    schedule.close_dead_run(None)
+    schedule.close_dead_run(str(uuid4()))

@@ -180,7 +180,7 @@ def test_gaps_are_made_in_a_folder_and_written_as_parquet_on_request(capsys, mon
     from fedbnsl.data.folder.folder import read_folder
 
     written = []
-    monkeypatch.setattr("fedbnsl.data.folder.folder.write_folder", lambda *given: written.append(given))
+    monkeypatch.setattr("fedbnsl.flows.start.write_folder", lambda *given: written.append(given))
     options = ["--from", folder, "--mechanism", "mnar", "--share", "0.4", "--seed", 3, "--form", "parquet"]
     code, _, err = run(capsys, "prepare", "amputate", tmp_path / "gaps", *options)
     assert code == 0, err

@@ -131,7 +131,7 @@ def test_the_model_that_gains_more_is_kept_and_the_bytes_of_both_count(monkeypat
     monkeypatch.setattr(continuation, "_with_own_weights", tried(own_gain, 400))
     job = SimpleNamespace(settings=SimpleNamespace(algorithm="auto"), spec=SimpleNamespace(settings=SecureLinear()))
     session = SimpleNamespace(schema=Schema(("a", "b"), {"one": 9}))
-    ended = SimpleNamespace(outcome="converged")
+    ended = SimpleNamespace(outcome="converged", broken_off="")
     found = continuation.continued(job, session, None, ended, Diagnosed((), 1000))
     assert (found.gain, found.diagnosed.bytes_sent) == (best, 1430)
 

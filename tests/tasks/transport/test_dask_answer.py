@@ -1,6 +1,8 @@
 """The outcome of a call to a silo whose worker or scheduler has gone."""
 
 import asyncio
+import time
+from threading import Event
 
 import pytest
 from distributed import KilledWorker
@@ -30,5 +32,35 @@ class Gone:
 )
 def test_the_silo_is_lost(error, reason):
     with pytest.raises(SiloLost, match=reason) as lost:
-        DaskAnswer("s", Gone(error)).result(1.0)
+        DaskAnswer("s", Gone(error), ended()).result(1.0)
     assert lost.value.silos == ("s",)
+
+
+def ended():
+    event = Event()
+    event.set()
+    return event
+
+
+class Slow:
+    """A future whose answer takes a while to transfer, each time that it is asked for."""
+
+    def __init__(self, seconds):
+        self.seconds, self.transfers = seconds, 0
+
+    def result(self, timeout):
+        self.transfers += 1
+        time.sleep(min(self.seconds, timeout))
+        if timeout < self.seconds:
+            raise TimeoutError
+        return b"answer"
+
+
+def test_an_answer_is_transferred_once_even_if_that_takes_longer_than_one_wait():
+    future, event = Slow(0.2), Event()
+    answer = DaskAnswer("s", future, event)
+    with pytest.raises(TimeoutError):
+        answer.result(0.05)
+    event.set()
+    assert answer.result(0.05) == b"answer"
+    assert future.transfers == 1
