@@ -1,6 +1,7 @@
 """The flow `learn`: rounds of Prefect tasks over silos on Dask workers, tracked in MLflow."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -13,9 +14,9 @@ from prefect.states import Cancelled
 from prefect.task_runners import ThreadPoolTaskRunner
 from threadpoolctl import threadpool_limits
 
-from fedbnsl.algorithms.core.protocol import BROKEN_OFF
+from fedbnsl.algorithms.core.protocol import BROKEN_OFF, SiloLost
 from fedbnsl.algorithms.core.schema import pluralize
-from fedbnsl.algorithms.errors import RunCancelled
+from fedbnsl.algorithms.errors import RunCancelled, SilosUnavailable
 from fedbnsl.tasks.prefect_tasks import prefect_steps, task_logs
 from fedbnsl.tasks.rounds import MAX_SILO_TASKS, Orchestration
 from fedbnsl.tracking.mlflow.run import RunStart
@@ -145,7 +146,10 @@ def learn_from_silos(
     """
     resumed = interrupted_silos(Path(str(settings.out))) if settings.resume else None
     changed_rows = repeat.changed_rows if repeat else 0
-    with connect_silos(settings, orchestration, resumed, context.workers, changed_rows) as silos:
+    with (
+        _lost_silos_are_unavailable(),
+        connect_silos(settings, orchestration, resumed, context.workers, changed_rows) as silos,
+    ):
         tags = [settings.algorithm, settings.dataset, f"seed-{settings.seed}"]
         orchestration.report(lambda: tag_flow_run(log.flow_run_id, tags))
         listeners: tuple[Listener, ...] = (log, ProgressArtifact(orchestration), *context.listeners)
@@ -154,6 +158,15 @@ def learn_from_silos(
             silos.finish()
             remove_checkpoint(finished.folder)
     return finished
+
+
+@contextmanager
+def _lost_silos_are_unavailable() -> Iterator[None]:
+    """Raise `SilosUnavailable` if silos are lost in the block outside of the rounds, which handle it themselves."""
+    try:
+        yield
+    except SiloLost as loss:
+        raise SilosUnavailable(str(loss)) from None
 
 
 CANCELLED = "The run was cancelled: steps that are missing here were not done."

@@ -11,9 +11,11 @@ import os
 import signal
 import sys
 import threading
+import traceback
+from datetime import datetime
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -62,6 +64,8 @@ HELP = ["--help", "-h"]
 """the options that show the help of a command"""
 GC_THRESHOLD = 50_000
 """number of new objects after which Python's garbage collector runs"""
+EXIT_UNEXPECTED = 1
+"""the exit code after an error that nobody foresaw"""
 EXIT_INTERRUPTED = 130
 """the exit code of a command that was stopped, by Ctrl-C or SIGTERM"""
 
@@ -162,7 +166,8 @@ def command(name: str) -> Any:
 def main(words: list[str] | None = None) -> None:
     """Run the command line; for invalid input, it prints one line on stderr and exits with code 2.
 
-    The exit code is 3 if silos could not be reached, so that a script can retry only such runs.
+    The exit code is 3 if silos could not be reached, so that a script can retry only such runs. An unexpected error is
+    one line, too, with the name of a file that has its traceback.
     """
     end_like_ctrl_c()
     # Imports create hundreds of thousands of permanent objects. With Python's default of 700, the garbage collector
@@ -180,13 +185,11 @@ def main(words: list[str] | None = None) -> None:
         fail(str(orchestration_missing(error)))
     except (KeyboardInterrupt, typer.Abort):
         stop()
-    except OSError as error:
-        if error.errno not in ENVIRONMENT_ERRORS or error.filename is None:
-            raise
-        fail(f"{error.filename}: {error.strerror}")
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in ENVIRONMENT_ERRORS and error.filename is not None:
+            fail(f"{error.filename}: {error.strerror}")
         if not hasattr(error, "format_message"):
-            raise
+            fail(unexpected(error), EXIT_UNEXPECTED)
         message: Any = error.format_message()
         if type(error).__name__ == "NoArgsIsHelpError":
             print(message)
@@ -195,6 +198,20 @@ def main(words: list[str] | None = None) -> None:
     else:
         # Typer has converted the interrupt to an exit code.
         stop() if code == EXIT_INTERRUPTED else exit_with(code if isinstance(code, int) else 0)
+
+
+def unexpected(error: Exception) -> str:
+    """The line for an `error` that nobody foresaw; its traceback is written to a file that only this user can read."""
+    from fedbnsl.tracking.own_servers import servers_folder
+    from fedbnsl.tracking.staging import create_private_folder, first_line, write_private
+
+    file = servers_folder() / "errors" / f"{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.log"
+    try:
+        create_private_folder(file.parent)
+        write_private(file, "".join(traceback.format_exception(error)).encode())
+    except OSError as fault:
+        return f"unexpected {type(error).__name__}: {first_line(error)} (no log could be written: {fault.strerror})"
+    return f"unexpected {type(error).__name__}: {first_line(error)}; its log is {file}"
 
 
 def end_like_ctrl_c() -> None:
@@ -211,19 +228,19 @@ def given_value(error: Any, words: list[str]) -> str:
     return ""
 
 
-def stop() -> None:
+def stop() -> NoReturn:
     """Print that the command was stopped, and exit."""
     print("stopped", file=sys.stderr)
     exit_with(EXIT_INTERRUPTED)
 
 
-def fail(message: str, code: int = 2) -> None:
+def fail(message: str, code: int = 2) -> NoReturn:
     """Print an error in one line and exit with `code`."""
     print(f"error: {foreign_text(message, MAX_LINE_LENGTH)}", file=sys.stderr)
     exit_with(code)
 
 
-def exit_with(code: int) -> None:
+def exit_with(code: int) -> NoReturn:
     """Exit with `code`; a closed output pipe is not an error."""
     try:
         sys.stdout.flush()

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.chunked_series import passes_notes
 from fedbnsl.data.folder.events import check_same_times, event_notes, events_schema
@@ -148,4 +149,12 @@ def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescrib
 
 def _described(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> list[AnyDescribed]:
     pending = [transport.submit(silo, MethodCall("describe", (declared,))) for silo in silos]
-    return [answer.result(DESCRIBE_TIMEOUT_SECONDS) for answer in pending]
+    described = []
+    for silo, answer in zip(silos, pending, strict=True):
+        try:
+            described.append(answer.result(DESCRIBE_TIMEOUT_SECONDS))
+        except SiloLost as loss:
+            raise SilosUnavailable(f"{loss}, while it described its rows") from None
+        except TimeoutError:
+            raise SilosUnavailable(f"{silo}: did not describe its rows within {DESCRIBE_TIMEOUT_SECONDS:g} s") from None
+    return described

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -204,3 +205,21 @@ def test_a_folder_for_results_is_tried_before_anything_is_learned(folder, tmp_pa
     monkeypatch.setattr(learning, "run_inline", lambda *arguments, **options: pytest.fail("it was learned first"))
     with pytest.raises(BadInput, match="results cannot be written there"):
         learn(folder, out=tmp_path / ("x" * 300))
+
+
+def test_an_error_that_nobody_foresaw_is_one_line_with_a_private_log(capsys, tmp_path, monkeypatch, folder):
+    from fedbnsl.flows import start
+
+    def broken(*_):
+        raise ZeroDivisionError("17.25 by zero\nand more")
+
+    monkeypatch.setenv("FEDBNSL_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(start, "precheck", broken)
+    with pytest.raises(SystemExit) as leaving:
+        main(LEARN)
+    (said,) = capsys.readouterr().err.splitlines()
+    assert leaving.value.code == 1
+    line, log = said.split("; its log is ")
+    assert line == "error: unexpected ZeroDivisionError: 17.25 by zero"
+    assert "in broken" in Path(log).read_text()
+    assert Path(log).stat().st_mode & 0o777 == 0o600

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.about import Declared, Reading, declarations
+from fedbnsl.algorithms.core.protocol import SiloLost
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
+from fedbnsl.data.folder.about import NO_DECLARATION, Declared, Reading, declarations
 from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
@@ -141,3 +142,26 @@ def test_pooled_rows_are_described_under_the_name_of_the_silo_that_has_them(tmp_
     assert schema.rows == {"whole": 71}
     assert schema.empty == {"whole": (0, 3)}
     assert schema.gaps
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            SiloLost(("lab",), "the connection to the coordinator was lost"),
+            r"lab: the connection .*, while it described",
+        ),
+        (TimeoutError(), "lab: did not describe its rows within 600 s"),
+    ],
+)
+def test_a_silo_that_does_not_describe_its_rows_is_unavailable(fault, said):
+    class Pending:
+        def result(self, timeout):
+            raise fault
+
+    class Transport:
+        def submit(self, silo, call):
+            return Pending()
+
+    with pytest.raises(SilosUnavailable, match=said):
+        schema_from_descriptions(Transport(), ("lab",), NO_DECLARATION)
