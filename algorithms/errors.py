@@ -3,11 +3,21 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+UNEXPECTED, INVALID, UNAVAILABLE, STOPPED = 1, 2, 3, 130
+EXIT_CODES = {
+    0: "success",
+    UNEXPECTED: "an error that nobody foresaw: one line with the name of a log, which only this user can read",
+    INVALID: "invalid input or settings; one line states what is wrong",
+    UNAVAILABLE: "silos were unreachable; retry, with `--resume` if the run had begun",
+    STOPPED: "stopped by Ctrl-C or SIGTERM, or cancelled in Prefect; `--resume` continues the run",
+}
+"""the exit codes of the command line and their meaning, as `docs/failures.md` lists them"""
+
 
 class BadInput(ValueError):  # noqa: N818 - the word users see
     """Invalid user input. The message says where the fault is; the program exits with code 2."""
 
-    exit_code = 2
+    exit_code = INVALID
 
     def _render_traceback_(self, *_: object) -> list[str]:
         """The line that IPython shows in a notebook instead of a traceback."""
@@ -17,7 +27,7 @@ class BadInput(ValueError):  # noqa: N818 - the word users see
 class SilosUnavailable(BadInput):
     """Some silos of a run cannot be reached, and a retry may succeed; the program exits with code 3."""
 
-    exit_code = 3
+    exit_code = UNAVAILABLE
 
 
 class PrefectUnavailable(BadInput):
@@ -27,7 +37,7 @@ class PrefectUnavailable(BadInput):
 class RunCancelled(BadInput):
     """Raised by a federation or in a step of the coordinator if the run is to end with what it has learned so far."""
 
-    exit_code = 130
+    exit_code = STOPPED
 
     def __init__(self, message: str = "the run was cancelled before its first round had ended") -> None:
         """The error of a run that has learned nothing yet, unless another `message` is given."""

@@ -20,7 +20,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, foreign_text
+from fedbnsl.algorithms.errors import INVALID, MAX_LINE_LENGTH, STOPPED, UNEXPECTED, BadInput, foreign_text
 
 COMMANDS = {
     "prepare": "Create a federated data set: a folder with one file per silo.",
@@ -64,10 +64,6 @@ HELP = ["--help", "-h"]
 """the options that show the help of a command"""
 GC_THRESHOLD = 50_000
 """number of new objects after which Python's garbage collector runs"""
-EXIT_UNEXPECTED = 1
-"""the exit code after an error that nobody foresaw"""
-EXIT_INTERRUPTED = 130
-"""the exit code of a command that was stopped, by Ctrl-C or SIGTERM"""
 
 
 class Commands(TyperGroup):
@@ -189,15 +185,15 @@ def main(words: list[str] | None = None) -> None:
         if isinstance(error, OSError) and error.errno in ENVIRONMENT_ERRORS and error.filename is not None:
             fail(f"{error.filename}: {error.strerror}")
         if not hasattr(error, "format_message"):
-            fail(unexpected(error), EXIT_UNEXPECTED)
+            fail(unexpected(error), UNEXPECTED)
         message: Any = error.format_message()
         if type(error).__name__ == "NoArgsIsHelpError":
             print(message)
-            exit_with(2)
+            exit_with(INVALID)
         fail(f"{message}{given_value(error, words if words is not None else sys.argv[1:])}")
     else:
         # Typer has converted the interrupt to an exit code.
-        stop() if code == EXIT_INTERRUPTED else exit_with(code if isinstance(code, int) else 0)
+        stop() if code == STOPPED else exit_with(code if isinstance(code, int) else 0)
 
 
 def unexpected(error: Exception) -> str:
@@ -231,10 +227,10 @@ def given_value(error: Any, words: list[str]) -> str:
 def stop() -> NoReturn:
     """Print that the command was stopped, and exit."""
     print("stopped", file=sys.stderr)
-    exit_with(EXIT_INTERRUPTED)
+    exit_with(STOPPED)
 
 
-def fail(message: str, code: int = 2) -> NoReturn:
+def fail(message: str, code: int = INVALID) -> NoReturn:
     """Print an error in one line and exit with `code`."""
     print(f"error: {foreign_text(message, MAX_LINE_LENGTH)}", file=sys.stderr)
     exit_with(code)
