@@ -32,7 +32,7 @@ NOISE = ("discrete_gaussian",)
 """the functions that draw noise"""
 CELL = "0.123456789"
 """a cell that no other cell equals"""
-LIMITS = {"files": 80, "epsilon": 8, "cell": 4, "settings_parsed": 1, "algorithms_built": 1}
+LIMITS = {"files": 130, "epsilon": 8, "cell": 4, "settings_parsed": 1, "algorithms_built": 1}
 Seen = Callable[[FrameType], bool]
 
 

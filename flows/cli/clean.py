@@ -35,7 +35,7 @@ def clean_up(folder: Path | None, days: float, *, really: bool) -> Iterator[str]
     """
     from fedbnsl.algorithms.core.schema import pluralize
 
-    from ..servers.prune import database_file, old_history, prune
+    from ..servers.prune import damage, database_file, old_history, prune, set_aside
 
     if not 1 <= days <= 36_500:
         raise BadInput(f"--older-than is {days:g}: it must be from 1 to 36,500 days")
@@ -48,7 +48,9 @@ def clean_up(folder: Path | None, days: float, *, really: bool) -> Iterator[str]
             forget(journal)
     prepare_environment(quiet=True)
     database = database_file()
-    if database is not None:
+    if database is not None and (fault := damage(database)):
+        yield f"{database}: damaged ({fault}), {f'now {set_aside(database).name}' if really else 'to be set aside'}"
+    elif database is not None:
         old = old_history(database, age)
         if old.anything:
             size = f"{old.bytes_on_disk / 1e6:.1f} MB"

@@ -39,6 +39,27 @@ def database_file() -> Path | None:
     return path if path is not None and path.exists() else None
 
 
+def damage(database: Path) -> str:
+    """Why `database` is no database of SQLite any more; empty if it is one, or if another process has locked it."""
+    try:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as db:
+            db.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
+    except sqlite3.OperationalError:
+        return ""
+    except sqlite3.DatabaseError as error:
+        return str(error)
+    return ""
+
+
+def set_aside(database: Path) -> Path:
+    """Rename the damaged `database`, so that the next server begins a new one; returns its new name."""
+    aside = database.with_name(f"{database.name}.damaged-{datetime.now():%Y%m%d-%H%M%S}")
+    database.rename(aside)
+    for suffix in ("-wal", "-shm"):
+        database.with_name(f"{database.name}{suffix}").unlink(missing_ok=True)
+    return aside
+
+
 def old_history(database: Path, age: timedelta) -> OldHistory:
     """Count the finished runs and the events in `database` that are older than `age`; nothing is changed.
 

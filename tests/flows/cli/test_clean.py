@@ -46,8 +46,8 @@ def runs_in(folder, silo):
         return [run for (run,) in journal._db.execute("SELECT run FROM standings ORDER BY run")]
 
 
-def cleaned(capsys, monkeypatch, *words):
-    monkeypatch.setattr("fedbnsl.flows.servers.prune.database_file", lambda: None)
+def cleaned(capsys, monkeypatch, *words, database=None):
+    monkeypatch.setattr("fedbnsl.flows.servers.prune.database_file", lambda: database)
     with pytest.raises(SystemExit) as leaving:
         main(["clean", *map(str, words)])
     said = capsys.readouterr()
@@ -138,6 +138,22 @@ def test_a_database_of_something_else_is_one_line(tmp_path):
     (tmp_path / "prefect.db").write_bytes(b"no database, but some text")
     with pytest.raises(BadInput, match=r"prefect\.db: Prefect's database cannot be read"):
         old_history(tmp_path / "prefect.db", timedelta(days=30))
+
+
+def test_a_damaged_database_is_set_aside_and_nothing_of_it_is_lost(tmp_path, capsys, monkeypatch):
+    database = tmp_path / "prefect.db"
+    database.write_bytes(b"no database, but some text")
+    (tmp_path / "prefect.db-wal").write_bytes(b"")
+    code, said, _ = cleaned(capsys, monkeypatch, database=database)
+    assert code == 0
+    assert f"old, in {database}: damaged (file is not a database), to be set aside" in said
+    assert database.exists()
+    code, said, _ = cleaned(capsys, monkeypatch, "--yes", database=database)
+    (aside,) = tmp_path.glob("prefect.db.damaged-*")
+    assert aside.read_bytes() == b"no database, but some text"
+    assert [path.name for path in tmp_path.iterdir()] == [aside.name]
+    assert code == 0
+    assert f"now {aside.name}" in said
 
 
 def test_a_server_of_ours_prunes_itself(monkeypatch):
