@@ -9,9 +9,10 @@ exchange is a secure sum: the coordinator learns the sum of the replies and noth
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Lock
 from typing import Any, Protocol
 
 from fedbnsl.algorithms.core import wire
@@ -32,6 +33,7 @@ from fedbnsl.algorithms.errors import RunCancelled, SilosUnavailable
 from fedbnsl.algorithms.secure import exchange as exchange_module
 from fedbnsl.algorithms.secure.masks import MESH_SILOS, Aborted, Phase, default_threshold
 from fedbnsl.algorithms.secure.sparse import SumLost
+from fedbnsl.tracking.staging import notice
 
 from ..rounds import Start, Wait, in_threads
 from ..silo.messages import Method, MethodCall, unpack_answer
@@ -144,6 +146,42 @@ class SiloTimedOut(SiloLost, TimeoutError):  # noqa: N818 - an event, like a los
 
 CHECK_SECONDS = 1.0
 """maximum number of seconds after which a wait for a silo notices that the run was cancelled"""
+LOOK_SECONDS = 5.0
+"""seconds after which a wait for a silo looks whether it is still connected"""
+SLOW_SECONDS = 30.0
+"""seconds after which a line names the silos that have not answered; each further line comes after twice the time"""
+NAMED_SILOS = 5
+"""maximum number of silos that such a line names"""
+
+
+class Waiting:
+    """The silos that have not answered yet, of which lines tell at growing intervals. Any thread may call it."""
+
+    def __init__(self, silos: Iterable[str]) -> None:
+        """Nothing has been awaited yet."""
+        self._silos = dict.fromkeys(silos)
+        self._begin, self._next = time.monotonic(), SLOW_SECONDS
+        self._lock = Lock()
+
+    def answered(self, silo: str) -> None:
+        """The wait for `silo` has ended."""
+        with self._lock:
+            self._silos.pop(silo, None)
+
+    def tell(self, present: Collection[str]) -> None:
+        """Print a line if one is due; the silos that are `present` are connected."""
+        with self._lock:
+            passed = time.monotonic() - self._begin
+            if passed < self._next:
+                return
+            self._next *= 2
+            silos = tuple(self._silos)
+        gone = [silo for silo in silos if silo not in present]
+        connected = [silo for silo in silos if silo in present]
+        for state, some in (("not connected", gone), ("connected, and may be computing", connected)):
+            if some:
+                names = ", ".join(some[:NAMED_SILOS]) + ", ..." * (len(some) > NAMED_SILOS)
+                notice(f"{names}: no answer for {passed:.0f} s ({state})")
 
 
 BRIEF = Patience(absent=3.0, solve=3.0)
@@ -158,17 +196,19 @@ def wait_for_answer(
     call: MethodCall,
     patience: Patience,
     is_cancelled: Callable[[], bool] = lambda: False,
+    waiting: Waiting | None = None,
 ) -> Any:
-    """The answer of `silo` to `call`.
+    """The answer of `silo` to `call`; `waiting` tells the user of a silo that does not answer for long.
 
     Raises `SiloLost` after the timeouts of `patience`, and `RunCancelled` once `is_cancelled`, which is called before
     the call and every `CHECK_SECONDS`.
     """
     if is_cancelled():
         raise RunCancelled
+    waiting = waiting or Waiting([silo])
     pending = transport.submit(silo, call)
     try:
-        begin = seen = time.monotonic()
+        begin = seen = looked = time.monotonic()
         while True:
             try:
                 return pending.result(timeout=min(patience.absent / 2, CHECK_SECONDS))
@@ -176,13 +216,17 @@ def wait_for_answer(
                 if is_cancelled():
                     raise RunCancelled from None
             now = time.monotonic()
-            if silo in transport.present():
-                seen = now
-            elif now - seen >= patience.absent:
-                raise SiloLost((silo,), f"its worker has been gone for {patience.absent:g} s")
+            if now - looked >= min(patience.absent / 2, LOOK_SECONDS):
+                looked, present = now, transport.present()
+                waiting.tell(present)
+                if silo in present:
+                    seen = now
+                elif now - seen >= patience.absent:
+                    raise SiloLost((silo,), f"its worker has been gone for {patience.absent:g} s")
             if now - begin >= patience.solve:
                 raise SiloTimedOut((silo,), f"no reply within {patience.solve:g} s")
     finally:
+        waiting.answered(silo)
         pending.release()
 
 
@@ -219,7 +263,7 @@ class Roster:
         A silo that does not answer is lost for the rest of the run. If a silo is lost, raises `SiloLost` unless
         `tolerates_dropout` is set and the remaining silos are a quorum. Also raises the first exception of a silo.
         """
-        cancelled = self.is_cancelled()
+        cancelled, waiting = self.is_cancelled(), Waiting(calls)
         works = {
             silo: partial(
                 wait_for_answer,
@@ -228,6 +272,7 @@ class Roster:
                 call,
                 BRIEF if cancelled else self.patience,
                 self.is_cancelled if call.method in SOLVES else lambda: False,
+                waiting,
             )
             for silo, call in calls.items()
         }

@@ -6,7 +6,15 @@ from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import RunCancelled
 from fedbnsl.tasks.silo.messages import MethodCall
 from fedbnsl.tasks.transport import federation
-from fedbnsl.tasks.transport.federation import BRIEF, CHECK_SECONDS, Patience, Roster, SiloTimedOut, wait_for_answer
+from fedbnsl.tasks.transport.federation import (
+    BRIEF,
+    CHECK_SECONDS,
+    Patience,
+    Roster,
+    SiloTimedOut,
+    Waiting,
+    wait_for_answer,
+)
 
 CALL = MethodCall("describe")
 PATIENT = Patience(absent=60.0)
@@ -62,7 +70,7 @@ def clock(monkeypatch):
 
 
 def test_a_silo_that_returns_in_time_is_waited_for(clock):
-    transport = clock(Scripted({"a": [None] * 100 + ["at last"]}, [()] * 50 + [("a",)] + [()] * 49))
+    transport = clock(Scripted({"a": [None] * 100 + ["at last"]}, [()] * 10 + [("a",)] + [()] * 9))
     assert wait_for_answer(transport, "a", CALL, PATIENT) == "at last"
     assert transport.released == ["a"]
 
@@ -78,6 +86,22 @@ def test_a_silo_that_is_there_and_takes_too_long_is_lost(clock):
     transport = clock(Scripted({"a": [None] * 100 + ["too late"]}))
     with pytest.raises(SiloTimedOut, match="a: no reply within 90 s"):
         wait_for_answer(transport, "a", CALL, Patience(absent=60.0, solve=90.0))
+
+
+def test_slow_silos_are_named_at_growing_intervals(clock, capsys):
+    transport = clock(Scripted({"a": [None] * 130 + ["at last"], "b": []}, [("a",)] * 5 + [()] * 8 + [("a",)] * 14))
+    waiting = Waiting(["a", "b"])
+    assert wait_for_answer(transport, "a", CALL, Patience(absent=90.0), waiting=waiting) == "at last"
+    waiting.tell(())
+    transport.now = 240
+    waiting.tell(())
+    assert capsys.readouterr().err.splitlines() == [
+        "note: a, b: no answer for 30 s (not connected)",
+        "note: a, b: no answer for 60 s (not connected)",
+        "note: b: no answer for 120 s (not connected)",
+        "note: a: no answer for 120 s (connected, and may be computing)",
+        "note: b: no answer for 240 s (not connected)",
+    ]
 
 
 def test_a_cancelled_run_waits_for_no_solve_and_briefly_for_other_answers(clock):
