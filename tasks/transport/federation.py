@@ -200,21 +200,18 @@ def wait_for_answer(
 ) -> Any:
     """The answer of `silo` to `call`; `waiting` tells the user of a silo that does not answer for long.
 
-    Raises `SiloLost` after the timeouts of `patience`, and `RunCancelled` once `is_cancelled`, which is called before
-    the call and every `CHECK_SECONDS`.
+    Raises `SiloLost` after the timeouts of `patience`, and `RunCancelled` once `is_cancelled`, which is called every
+    `CHECK_SECONDS`.
     """
-    if is_cancelled():
-        raise RunCancelled
     waiting = waiting or Waiting([silo])
     pending = transport.submit(silo, call)
     try:
         begin = seen = looked = time.monotonic()
         while True:
-            try:
+            with contextlib.suppress(TimeoutError):
                 return pending.result(timeout=min(patience.absent / 2, CHECK_SECONDS))
-            except TimeoutError:
-                if is_cancelled():
-                    raise RunCancelled from None
+            if is_cancelled():
+                raise RunCancelled
             now = time.monotonic()
             if now - looked >= min(patience.absent / 2, LOOK_SECONDS):
                 looked, present = now, transport.present()
@@ -261,9 +258,12 @@ class Roster:
         """Send each silo its call, concurrently; returns the answers by silo.
 
         A silo that does not answer is lost for the rest of the run. If a silo is lost, raises `SiloLost` unless
-        `tolerates_dropout` is set and the remaining silos are a quorum. Also raises the first exception of a silo.
+        `tolerates_dropout` is set and the remaining silos are a quorum. Also raises the first exception of a silo, and
+        `RunCancelled` if a run that is to end calls for a solve.
         """
         cancelled, waiting = self.is_cancelled(), Waiting(calls)
+        if cancelled and any(call.method in SOLVES for call in calls.values()):
+            raise RunCancelled
         works = {
             silo: partial(
                 wait_for_answer,
