@@ -1,4 +1,4 @@
-"""Start a run with either engine, after all checks that are possible beforehand."""
+"""Start a run with either engine, after all checks that are possible beforehand, and make data sets."""
 
 from collections.abc import Callable
 from contextlib import nullcontext

@@ -1,17 +1,20 @@
-"""The server of DP-Fed-Sparse-BNSL for equal error variances: an order replaces h (after Chen et al. 2019).
+"""The server of DP-Fed-Sparse-BNSL with `acyclicity=order`: W respects an order of the variables.
 
-With NOTEARS' h, many noisy rounds are needed to remove cycles. But the released numbers define a model: the weights W,
-which respect an order, and the standard deviations v of the residuals imply the covariance Σ = A⁻ᵀ diag(v²) A⁻¹ with
-A = I − W. If the errors have equal variances, Σ determines the order (`moments/equal_variance.py`). If the old order
-was wrong, the residual variances differ, and another order is found. This costs no privacy, because it uses only
-released numbers.
+The order replaces NOTEARS' penalty h(W), and is that of errors with equal variances (Chen et al. 2019). With h, many
+noisy rounds are needed to remove cycles. But the released numbers define a model: the weights W, which respect an
+order, and the standard deviations v of the residuals imply the covariance Σ = A⁻ᵀ diag(v²) A⁻¹ with A = I − W. If the
+errors have equal variances, Σ determines the order (`moments/equal_variance.py`). If the old order was wrong, the
+residual variances differ, and another order is found. This costs no privacy, because it uses only released numbers.
 
 In a round, each silo starts from W, takes K private steps within the order, and measures the spread of the residuals
-under W. The server combines the steps: an entry moves by Σ_p w_p δ_p / (a·m + (1 − a)·w), where w is the weight of all
-silos, m the weight of the silos that moved the entry, and a is `PARTIAL_STEP_WEIGHT`. With a = 1 this would be the mean
-over the silos that moved the entry; with a = 0 the other silos would count with a step of zero. The entry is then
-shrunk towards zero by σ/√m, the deviation that noise alone causes. The measured spread also sets the clipping bounds of
-the next round.
+under W. The server combines the steps: an entry moves by Σ_p w_p δ_p / (a·m + (1 − a)·w), where δ_p is the change of
+the entry at silo p, w_p = n_p·P/N its weight (mean 1), w = Σ_p w_p over all silos, m the same sum over the silos that
+moved the entry, and a is `PARTIAL_STEP_WEIGHT`. With a = 1 this would be the mean over the silos that moved the entry;
+with a = 0 the other silos would count with a step of zero. The entry is then soft-thresholded by σ/√m, where σ is the
+standard deviation of the noise in w_p δ_p after one step. It is the same for all silos, because the noise of a step is
+inversely proportional to the rows. If all silos have equally many rows, σ/√m is the deviation that noise alone causes
+in the mean over the silos that moved the entry; otherwise it is an approximation. The measured spread also sets the
+clipping bounds of the next round.
 """
 
 from dataclasses import dataclass, replace
@@ -29,20 +32,20 @@ from .settings import DpFedSparse, plan
 from .silo import SPREAD_CAP, Broadcast, Reply, clip_of, estimate_scales, public_scales, steps_packing
 from .step_noise import deviations
 
-# The order is fixed in the last rounds, so that recently reversed edges are still fitted.
 FINAL_ROUNDS = 2
+"""number of last rounds in which the order is fixed, so that recently reversed edges are still fitted"""
 PASSES = 5
 """maximum number of passes of moves that improve the order"""
-# The share of the least variance that a parent must explain is the first number times the standard
-# deviation of the noise in a step, but at least the second and at most the third number.
 PRICE_OF_STEP_NOISE, MIN_PRICE, MAX_PRICE = 6.0, 0.05, 0.12
-# Lower bound on the spread of residuals, in units of the smallest scale, and upper bound, in units of the variable's
-# own scale.
+"""the share of the least variance that a parent must explain is the first number times the standard deviation of the
+noise in a step, but at least the second and at most the third number"""
 MIN_SPREAD, MAX_SPREAD = 0.5, 1.2
-# Weight of an entry's step that only some silos take, in the mean over all silos.
+"""lower bound on the spread of residuals, in units of the smallest scale, and upper bound, in units of the variable's
+own scale"""
 PARTIAL_STEP_WEIGHT = 0.7
-# Avoids division by zero for entries that no silo moved.
+"""a: weight of an entry's step that only some silos take, in the mean over all silos"""
 MIN_WEIGHT = 1e-12
+"""avoids division by zero for entries that no silo moved"""
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,13 @@ class Server:
     variables: tuple[str, ...]
     rows: dict[str, int]
     number: int
+    """number of finished exchanges"""
     scales: FloatArray
     """each variable's standard deviation, `[d]`; empty before its release"""
     spread: FloatArray
     """v, the standard deviation of each variable's residuals, `[d]`; if empty, `scales` are used"""
     W: FloatArray
+    """the weights `[d, d]`: W[i, j] of i → j, zero against the order"""
     place: NDArray[np.int64]
     """each variable's position in the order; if empty, variables are ordered by scale"""
     noise: float
@@ -69,6 +74,8 @@ def open_server(schema: Schema, settings: DpFedSparse) -> Server:
     """The state before round 1. Raises `BadInput` for a budget or a silo that allows no plan."""
     d, none = len(schema.variables), np.empty(0, dtype=np.int64)
     every_row, silos = sum(schema.rows.values()), len(schema.rows)
+    # The gradient of silo p has noise of deviation 2·L·s/n_p (L: reach, s: deviation in the plan); its weighted mean
+    # over P silos has 2·L·s·√P/N.
     noise = 2 * _unit_reach(settings, d) * np.sqrt(silos) / every_row * plan(settings, schema).noise.deviation
     known, zero = public_scales(settings, schema), np.zeros((d, d))
     rows = dict(sorted(schema.rows.items()))

@@ -36,8 +36,9 @@ def fed_ci(
 ) -> tuple[float, int]:
     """Q̂ and its degrees of freedom for X ⊥ Y | Z (Algorithm 1); the silos send margins and random projections.
 
-    The estimator has a product where the paper prints a sum (Li 2008), v̄ where it prints v under the root, and strata
-    count the levels that occur in them.
+    Three corrections of the paper: line 19 multiplies the projections, where the paper prints a sum (geometric mean
+    estimator, Li 2008); line 15 divides by the root of the expected count v̄, not of v; and the degrees of freedom of a
+    stratum count only the levels that occur in it.
     """
     v = [stratified_counts(table, levels, x, y, given) for table in silos]
     Q, dof, length = 0.0, 0, projections

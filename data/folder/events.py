@@ -35,9 +35,10 @@ EVENT, DEVICE, NEIGHBOURS = "event", "device", "neighbours"
 
 @dataclass(frozen=True, eq=False)
 class EventTable:
-    """A silo's events, sorted by device and time; the codes in `values` `[n, 5 + links]` are indices into `types`.
+    """A silo's events, sorted by device, time and code.
 
-    The last `links` columns have the numbers of the neighbours of the row's device, filled up with -1.
+    The columns of `values` `[n, 5 + links]` are device, time, code of the type (an index into `types`), begin and end
+    of the device's window, and the numbers of up to `links` neighbours of the device, filled up with -1.
     """
 
     types: tuple[str, ...]

@@ -114,7 +114,10 @@ class QuerySource:
             raise self._missing_package("duckdb") from None
         try:
             with duckdb.connect(database.removeprefix(DUCKDB), read_only=True) as connection:
-                reader = connection.sql(query).to_arrow_reader(MAX_QUERY_ROWS)
+                relation = connection.sql(query)
+                if relation is None:
+                    raise BadInput(f"{self.path}: there is no statement below line 1")
+                reader = relation.to_arrow_reader(MAX_QUERY_ROWS)
                 yield reader.schema.names
                 yield from reader
         except duckdb.Error as error:

@@ -107,11 +107,12 @@ def heterogeneous(
 
 
 def random_dag(variables: int, edges: int, rng: np.random.Generator, graph: Graph = GRAPH) -> NDArray[np.bool_]:
-    """Draw a DAG [n_variables, n_variables] in a random causal order, with `edges` expected edges.
+    """Draw a DAG `[d, d]`, whose entry [i, j] is the edge i → j, in a random causal order.
 
-    "ER" (Erdős-Rényi): every pair is connected with probability edges / (d(d−1)/2). "SF" (scale-free, Barabási-Albert):
-    each variable in turn takes round(edges/d) earlier variables as children, with probability proportional to their
-    number of parents + 1 (Zheng et al. 2018). Raises `BadInput` for too many edges.
+    "ER" (Erdős-Rényi): every pair is connected with probability edges / (d(d−1)/2), so `edges` edges are expected. "SF"
+    (scale-free, Barabási-Albert): each variable in turn takes round(edges/d) earlier variables as children, with
+    probability proportional to their number of parents + 1 (Zheng et al. 2018): m = round(edges/d), at least 1 if
+    `edges` is not 0, gives exactly m·d − m(m+1)/2 edges. Raises `BadInput` for too many edges.
     """
     check_graph(variables, edges, graph)
     if graph == "ER":
@@ -124,7 +125,10 @@ def random_dag(variables: int, edges: int, rng: np.random.Generator, graph: Grap
 
 
 def random_weights(dag: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
-    """Draw a weight for every edge of `dag`, uniformly from [−2, −0.5] ∪ [0.5, 2] (Fassy El Fehri et al., B.1.1)."""
+    """Draw a weight for every edge of `dag`, uniformly from [−2, −0.5] ∪ [0.5, 2] (Fassy El Fehri et al., B.1.1).
+
+    The result `[d, d]` is the W of x = Wᵀx + noise.
+    """
     size = rng.uniform(*WEIGHTS, dag.shape)
     sign = rng.choice([-1.0, 1.0], dag.shape)
     return np.where(dag, sign * size, 0.0)

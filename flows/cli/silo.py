@@ -1,4 +1,7 @@
-"""`fedbnsl silo start` and `fedbnsl silo check`: a silo on its owner's machine, whose rows never leave it."""
+"""`fedbnsl silo start`, `check`, `reseal`, `forget` and `sent`: a silo on its owner's machine.
+
+The rows of the silo never leave this machine.
+"""
 
 from __future__ import annotations
 
@@ -195,6 +198,8 @@ def coordinator_holder(file: SiloFile) -> str:
     where = file.coordinator
     try:
         holder = _holder_at(file.identity, where.host, where.port)
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from None
     except ssl.SSLError as error:
         raise BadInput(f"{where}: the other side has no certificate that this silo trusts ({error.reason})") from None
     except OSError as error:
@@ -205,13 +210,12 @@ def coordinator_holder(file: SiloFile) -> str:
 
 
 def _holder_at(identity: Identity, host: str, port: int) -> str:
-    context = ssl.create_default_context(cafile=str(identity.trusted))
-    context.check_hostname = False  # the authority signs only certificates of coordinators, for any address
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    context.load_cert_chain(identity.certificate, identity.key)
+    """The holder of the certificate with which `host` answers a client that connects as `silo start` does."""
+    from fedbnsl.tasks.transport.configuration import holder_of
+
+    context = identity.client_context()
     with socket.create_connection((host, port), timeout=10) as plain, context.wrap_socket(plain) as wrapped:
-        subject = (wrapped.getpeercert() or {}).get("subject", ())
-        return dict(pair for entry in subject for pair in entry).get("commonName", "nobody")  # type: ignore[misc]
+        return holder_of(wrapped.getpeercert(binary_form=True) or b"")
 
 
 app = typer.Typer(help="Join a federation; the rows stay on this machine.", no_args_is_help=True, add_completion=False)

@@ -567,7 +567,7 @@ def _advised(option: "re.Match[str]") -> str:
         return option[0]
     if LearnOptions.model_fields[name].annotation is bool:
         return f"{name}=True" + (f" {option[2]}" if option[2] else "")
-    return f"{name}={_literal(option[2])}"
+    return f"{name}={_literal(option[2])}" if option[2] else name
 
 
 def _literal(value: str) -> str:

@@ -1,7 +1,8 @@
 """The service of one silo, hosted by its owner: it describes its rows, solves rounds and journals its answers.
 
-A coordinator calls the methods in `METHODS` of `messages.py`, which also has their form as bytes. Only the public
-description, encoded replies, seals and the charges of the ledger leave a silo; the path of its rows does not leave it.
+A coordinator calls the methods in `METHODS` of `messages.py`, which also has their form as bytes. What leaves
+a silo: the public description, encoded replies, the messages of secure sums, seals, the charges of the ledger and the
+lines of the disclosure statement. The path of its rows does not leave it.
 All state that must survive a crash is in the journal and the ledger, beside the rows.
 
 Linear algebra runs on one thread, so that silos on the same machine do not compete for its processors.

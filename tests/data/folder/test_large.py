@@ -18,6 +18,7 @@ from fedbnsl.data.folder import batches
 from fedbnsl.data.folder import table as silo_table
 from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files
+from fedbnsl.data.folder.query import QuerySource
 from fedbnsl.data.folder.table import open_table
 
 NOTHING = Declared()
@@ -288,3 +289,11 @@ def test_declared_marks_are_empty_in_rows_read_in_passes(tmp_path, small, ending
     read = np.concatenate([*data.tables["a"]])
     np.testing.assert_array_equal(np.isnan(read[:, 0]), made["size"] == 99.0)
     assert data.schema.empty["a"][0] == np.isnan(read[:, 0]).sum() > 0
+
+
+def test_a_query_of_comments_alone_is_one_line(tmp_path):
+    duckdb.connect(str(tmp_path / "owner.duckdb")).close()
+    path = tmp_path / "clinic.sql"
+    path.write_text(f"-- duckdb:///{tmp_path / 'owner.duckdb'}\n-- nothing yet\n")
+    with pytest.raises(BadInput, match=r"clinic\.sql: there is no statement below line 1"):
+        list(QuerySource(path).batches(("a",)))

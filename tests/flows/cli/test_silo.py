@@ -137,3 +137,16 @@ def test_an_owner_sees_what_the_coordinator_learns_of_each_column(tmp_path):
     (ill,) = [line for line in others if line.startswith("  ill: ")]
     assert "words: 60" in ill
     assert "numbers" not in ill
+
+
+def test_check_refuses_a_key_that_others_can_read_as_start_does(tmp_path):
+    folder = tmp_path / "study" / "a"
+    init_federation(tmp_path / "study", ["a", "b"], "127.0.0.1:1")
+    (folder / "rows.csv").write_text("x,y\n" + "".join(f"{k % 7 + 0.5},{k}\n" for k in range(60)))
+    (folder / "about.json").write_text('{"kind": "continuous"}')
+    with pytest.raises(BadInput, match="no coordinator answers"):
+        check_silo(folder / "silo.toml", None, None)
+    (key,) = folder.glob("*.key")
+    key.chmod(0o644)
+    with pytest.raises(BadInput, match="this key is readable by other users"):
+        check_silo(folder / "silo.toml", None, None)
