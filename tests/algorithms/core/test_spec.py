@@ -36,7 +36,8 @@ def values_of(kind):
 def specifications(draw):
     """Draw an algorithm, and values for up to three of its settings; those outside their range are left out."""
     name = draw(st.sampled_from(NAMES))
-    hints = get_type_hints(registry.entry(name).config)
+    config = registry.entry(name).config
+    hints = {field.name: get_type_hints(config)[field.name] for field in fields(config)}
     spec = registry.specify(name)
     for field in draw(st.lists(st.sampled_from(sorted(hints)), max_size=3, unique=True)) if hints else ():
         value = draw(values_of(hints[field]))
