@@ -19,7 +19,7 @@ from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, continuous, silo_names
-from fedbnsl.data.generators.linear import random_dag, random_weights
+from fedbnsl.data.generators.random_graphs import random_dag, random_weights
 
 SEEDS, LINEAR_SEEDS = range(2, 12), range(2, 22)
 ROWS, SILOS = 4000, 8

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from measure import show
 
-from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_graphs import random_dag
 from fedbnsl.tracking.pictures.layout import GAP_WIDTH, IndexArc, crossings, layered
 
 WIDTH = 0.5

@@ -24,7 +24,7 @@ from fedbnsl.algorithms.moments.model_fit import misfit
 from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
 from fedbnsl.data.federated import FederatedData, continuous, silo_names
-from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_graphs import random_dag
 
 SEEDS, CLEAN_SEEDS = range(1000, 1020), range(1000, 1100)
 D, EDGES, ROWS, SILOS = 20, 40, 4000, 8

@@ -25,7 +25,7 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, continuous, discrete, silo_names
-from fedbnsl.data.generators.linear import random_dag, random_weights
+from fedbnsl.data.generators.random_graphs import random_dag, random_weights
 
 SEEDS = range(2, 7)
 NAMED = range(2, 12)

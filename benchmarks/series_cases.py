@@ -15,7 +15,7 @@ from fedbnsl.algorithms.statistics.moments import spectral_radius
 from fedbnsl.data.defaults import Noise
 from fedbnsl.data.federated import FederatedData, silo_names, time_series
 from fedbnsl.data.generators.dynamic import svar
-from fedbnsl.data.generators.linear import variable_names
+from fedbnsl.data.generators.random_graphs import variable_names
 from fedbnsl.data.generators.sampling import draw_noise
 
 MAX_RADIUS = 0.98

@@ -18,7 +18,7 @@ from fedbnsl.algorithms.diagnosis.columns import SKEWED
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, silo_names
-from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_graphs import random_dag
 
 SEEDS = range(1000, 1010)
 DISTORTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {

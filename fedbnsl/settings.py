@@ -16,7 +16,7 @@ from fedbnsl.algorithms.admm.fed_sparse import FedFrankWolfe, FedSparse, Notears
 from fedbnsl.algorithms.admm.notears_admm import NotearsAdmm
 from fedbnsl.algorithms.baselines.pooled import GesUnion
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, FedPc
-from fedbnsl.algorithms.constraint.search import ConstraintSettings
+from fedbnsl.algorithms.constraint.settings import ConstraintSettings
 from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse
 from fedbnsl.algorithms.dynamic.fdbnl import Dynotears, Fdbnl
 from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl

@@ -23,8 +23,9 @@ from fedbnsl.tracking.mlflow.run import RunStart
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.result import CompletedRun
 
-from .engines.artifacts import FlowRunLog, ProgressArtifact, publish, publish_changes, tag_flow_run
+from .engines.artifacts import ProgressArtifact, publish, publish_changes, tag_flow_run
 from .engines.dask import Silos, connect_silos, job_of
+from .engines.flow_run_log import FlowRunLog
 from .engines.mlflow_run import mlflow_listener, mlflow_run
 from .engines.recurring import run_recurring
 from .engines.resuming import (

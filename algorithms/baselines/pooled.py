@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..constraint.federated import Server as ConstraintServer
 from ..constraint.federated import exact_evidence, federated_search
 from ..constraint.orientation import FCI, PC
-from ..constraint.search import ConstraintSettings
+from ..constraint.settings import ConstraintSettings
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, single_reply
 from ..core.schema import Schema
 from ..core.settings import Quota

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ..constraint.federated import Evidence, Server, SummedEvidence, exact_evidence, federated_search
 from ..constraint.independence import chi_square, fisher_z
 from ..constraint.orientation import FCI, PC, ConstraintMethod
-from ..constraint.search import ConstraintSettings, Results
+from ..constraint.search import Results
+from ..constraint.settings import ConstraintSettings
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, learn_alone, sum_each_round
 from ..core.schema import Schema
 from ..errors import BadInput

@@ -34,7 +34,7 @@ from .federated import (
     table_plan,
 )
 from .orientation import FCI, PC, ConstraintMethod
-from .search import ConstraintSettings
+from .settings import ConstraintSettings
 from .time_series import LaggedTestSettings, with_series
 
 PRIVATE_DEPTH = 2

@@ -40,7 +40,9 @@ from ..statistics.rows import (
 )
 from .independence import chi_square, fisher_z, likelihood_ratio, noisy_chi_square
 from .orientation import ConstraintMethod
-from .search import ConstraintSettings, Results, SearchPlan, SeparatorSearch, Tests, create_plan, start, step
+from .search import Results, SearchPlan, SeparatorSearch, create_plan, start, step
+from .settings import ConstraintSettings
+from .subsets import Tests
 
 
 @dataclass(frozen=True)

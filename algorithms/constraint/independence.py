@@ -31,7 +31,8 @@ from ..core.schema import FloatArray
 from ..statistics.coding import Blocks, log_residual_det
 from ..statistics.count_tables import PAD, TableReader, Tables, offsets
 from ..statistics.moments import ROUNDING
-from .search import Results, Tests
+from .search import Results
+from .subsets import Tests
 
 
 def chi_square(

@@ -21,7 +21,8 @@ from ..graphs.dag import VStructure, transitive_closure
 from ..graphs.kernels import implied_arrows
 from ..graphs.pag import ARROW, CIRCLE, TAIL, Marks, orient_pag, unshielded_triples
 from ..graphs.structure import Structure
-from .search import Orientation, Pools, SeparatorSearch, separating_sets
+from .search import Pools, SeparatorSearch, separating_sets
+from .settings import Orientation
 
 MAX_DISSENT: dict[Orientation, float] = {"sepset": 0.0, "conservative": 0.0, "clear": 0.2, "majority": 0.5}
 """by rule, the maximum share of separating sets that may contradict a conclusion; for "majority" it must be less"""

@@ -35,7 +35,9 @@ from ..statistics.rows import Query, Rows, entry_units
 from .federated import Server, SummedEvidence
 from .independence import student_t
 from .orientation import Triples, classify, orient
-from .search import ConstraintSettings, Results, SeparatorSearch, stack, untested_search
+from .search import Results, SeparatorSearch, untested_search
+from .settings import ConstraintSettings
+from .subsets import stack
 
 MAX_BATCH = 4_000_000
 """approximate number of entries in the correlation matrices of a batch of tests"""

@@ -20,7 +20,8 @@ from ..admm.consensus import MomentsOf
 from ..admm.fed_sparse import Notears
 from ..constraint.independence import fisher_z
 from ..constraint.orientation import PC
-from ..constraint.search import ConstraintSettings, create_plan, run
+from ..constraint.search import create_plan, run
+from ..constraint.settings import ConstraintSettings
 from ..core.knowledge import Prior, no_prior
 from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Lags, Schema

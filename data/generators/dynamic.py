@@ -23,7 +23,7 @@ from fedbnsl.algorithms.statistics.moments import spectral_radius
 from ..defaults import DECAY, EVENT_DEGREE, INTRA_DEGREE, LAGGED_DEGREE, NOISE, Noise
 from ..federated import FederatedData, silo_names, time_series
 from ..federated import events as schema_of
-from .linear import variable_names
+from .random_graphs import variable_names
 from .sampling import draw_noise
 
 WEIGHTS = (0.3, 0.5)

@@ -24,7 +24,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..defaults import GRAPH, Experiment, Graph
 from ..federated import FederatedData, continuous, silo_names
-from .linear import LinearSettings, random_dag, variable_names
+from .linear import LinearSettings
+from .random_graphs import random_dag, variable_names
 
 WEIGHTS, DEVIATIONS = (0.5, 1.5), (0.5, 1.5)
 """ranges of the absolute weights and of the standard deviations of the noise, drawn uniformly"""

@@ -32,7 +32,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from ..defaults import EFFECTS, MIXED_LEVELS, SITE_MEANS, Effects
 from ..federated import FederatedData, silo_names
 from ..federated import mixed as mixed_schema
-from .linear import check_graph, max_edges, random_dag, variable_names
+from .random_graphs import check_graph, max_edges, random_dag, variable_names
 from .sampling import check_counts
 
 WEIGHTS = (0.5, 1.5)

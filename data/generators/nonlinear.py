@@ -15,7 +15,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..defaults import GRAPH, Graph
 from ..federated import FederatedData, continuous, silo_names
-from .linear import LinearSettings, random_dag, random_weights, variable_names
+from .linear import LinearSettings
+from .random_graphs import random_dag, random_weights, variable_names
 from .sampling import draw_noise
 
 HIDDEN = 100

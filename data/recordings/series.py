@@ -32,7 +32,7 @@ from ..folder.check import check_silo_name, check_table
 from ..folder.series import SERIES, TIME, Cut, Keys, Recording, cut, find_column, read_recording, recording_of
 from ..folder.sources import open_source
 from ..folder.truth import read_truth
-from ..generators.linear import variable_names
+from ..generators.random_graphs import variable_names
 
 
 def read_challenge(path: Path) -> Recording:

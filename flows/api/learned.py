@@ -28,7 +28,7 @@ from fedbnsl.tracking.staging import write_files
 from ..inference.effects import effects
 from ..inference.queries import QueryAnswer, predict, query, simulate
 from ..job.run import outcome_text
-from ..options.learn import advice_in_python
+from ..options.in_python import advice_in_python
 from ..start import check_out
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from ..engines.resuming import run_lock
 from ..job.check import check, check_options
 from ..job.reading import reading_of, selected_silos
 from ..job.run import Listener
+from ..options.in_python import message_in_python
 from ..options.learn import (
     Columns,
     Dates,
@@ -41,7 +42,6 @@ from ..options.learn import (
     Outliers,
     SmallCells,
     TuneBy,
-    message_in_python,
 )
 from ..options.model import one_line_errors
 from ..options.prepare import recipe

@@ -9,8 +9,9 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
+from fedbnsl.tasks.silo.one_thread import on_one_thread
 from fedbnsl.tasks.silo.runs import RunTerms
-from fedbnsl.tasks.silo.service import SiloService, on_one_thread
+from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.silo.source import FileSource, Parsed, SiloSource, TableSource
 from fedbnsl.tasks.transport.federation import SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport, in_process_roster

@@ -3,29 +3,18 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, field_validator
 
 from fedbnsl.algorithms.errors import BadInput
 
-from .model import (
-    LARGEST,
-    Arcs,
-    CommaSeparated,
-    KnowledgeFile,
-    Names,
-    OnCommandLine,
-    Options,
-    TargetsFile,
-    Tiers,
-    in_utf8,
-    validate,
-)
+from .as_text import Arcs, CommaSeparated, KnowledgeFile, Names, TargetsFile, Tiers
+from .model import LARGEST, OnCommandLine, Options, in_utf8, validate
 from .parameters import list_settings
 
 if TYPE_CHECKING:
@@ -508,67 +497,3 @@ def run_name(algorithm: str, data: str, seed: int, when: datetime) -> str:
     """The name of a run: algorithm, data set, seed, time."""
     dataset = re.sub(r"[\x00-\x1f\x7f\\]", "_", Path(data).absolute().name)[:100]
     return f"{algorithm}-{dataset}-seed{seed}-{when:%Y%m%d-%H%M%S}"
-
-
-# Conversion of messages for Python users: options of the command line become keywords of `learn`.
-
-
-OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: ([a-z][a-z-]*))?")
-"""an option of the command line in a message, and the next word, which may be its value"""
-SETTING = re.compile(r"(?<![\w-])-p (\w+=)")
-"""a setting of an algorithm on the command line"""
-ADVISED = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: (?!--)([^\s]*[^\s.,;:]))?")
-"""an option in advice, and the next word unless it is an option"""
-ADVISED_SETTING = re.compile(r"(?<![\w-])-p (\w+)=([^\s]*[^\s.,;:])")
-"""a setting of an algorithm in advice, and its value"""
-
-
-def message_in_python(message: str) -> str:
-    """`message` with keywords instead of options, such as `held_out` for `--held-out`, except in backticks."""
-    parts = message.split("`")
-    parts[::2] = (SETTING.sub(r"\1", OPTION.sub(_mentioned, part)) for part in parts[::2])
-    return "`".join(parts)
-
-
-def advice_in_python(advice: str) -> str:
-    """`advice` with keywords instead of options and settings, such as `algorithm='secure-boss', weights='own'`."""
-    text = ADVISED_SETTING.sub(lambda found: f"{found[1]}={_literal(found[2])}", ADVISED.sub(_advised, advice))
-    return re.sub(r"(=(?:'[^']*'|[\w.]+)) (?=\w+=)", r"\1, ", text)
-
-
-@cache
-def keywords() -> dict[str, str]:
-    """The keyword of `learn` for each option of the command line, written with underscores and without dashes."""
-    forms = {
-        flag.lstrip("-").replace("-", "_"): name
-        for name, field in LearnOptions.model_fields.items()
-        for form in field.metadata
-        if isinstance(form, OnCommandLine)
-        for flag in form.names
-    }
-    return {name: name for name in LearnOptions.model_fields} | forms
-
-
-def _mentioned(option: "re.Match[str]") -> str:
-    """The keyword of an `option`, or the option itself if `learn` has no such keyword."""
-    rest = f" {option[2]}" if option[2] else ""
-    name = keywords().get(option[1].replace("-", "_"), "")
-    if name:
-        choices = get_args(LearnOptions.model_fields[name].annotation)
-        return f"{name}='{option[2]}'" if option[2] in choices else name + rest
-    switched = keywords().get(option[1].replace("-", "_").removeprefix("no_"))
-    return f"{switched}=False{rest}" if switched else option[0]
-
-
-def _advised(option: "re.Match[str]") -> str:
-    """The keyword of an `option` with its value. A switch gets the value True, and the word after it stays."""
-    name = keywords().get(option[1].replace("-", "_"), "")
-    if not name:
-        return option[0]
-    if LearnOptions.model_fields[name].annotation is bool:
-        return f"{name}=True" + (f" {option[2]}" if option[2] else "")
-    return f"{name}={_literal(option[2])}" if option[2] else name
-
-
-def _literal(value: str) -> str:
-    return value if re.fullmatch(r"\d+(\.\d+)?", value) else f"'{value}'"

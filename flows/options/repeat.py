@@ -10,8 +10,9 @@ from pydantic import ConfigDict, Field, field_validator
 
 from fedbnsl.algorithms.errors import BadInput, quoted
 
+from .as_text import CommaSeparated
 from .learn import LearnOptions
-from .model import CommaSeparated, OnCommandLine, Options, validate
+from .model import OnCommandLine, Options, validate
 
 Event = Literal["drift", "failure", "learned", "unchanged"]
 EVENTS: tuple[Event, ...] = ("drift", "failure", "learned", "unchanged")

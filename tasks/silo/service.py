@@ -4,20 +4,14 @@ A coordinator calls the methods in `METHODS` of `messages.py`, which also has th
 a silo: the public description, encoded replies, the messages of secure sums, seals, the charges of the ledger and the
 lines of the disclosure statement. The path of its rows does not leave it.
 All state that must survive a crash is in the journal and the ledger, beside the rows.
-
-Linear algebra runs on one thread, so that silos on the same machine do not compete for its processors.
 """
 
 from collections.abc import Hashable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
-from importlib import import_module
+from functools import cached_property, lru_cache
 from pathlib import Path
-from threading import Lock
 from typing import Any, cast
-
-from threadpoolctl import ThreadpoolController
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
@@ -39,6 +33,7 @@ from .gate import Gate, numbers_in, release_of, require_image, smallest_count
 from .guard import LOCAL, Guard, GuardedPasses
 from .journal import BadRecord, Journal, require_same_binding
 from .messages import RowsChanged, SiloFailed
+from .one_thread import on_one_thread
 from .policy import UNRESTRICTED, NotAllowed, Policy
 from .publications import RowVersion, version_under
 from .readers import ReaderLost
@@ -55,50 +50,6 @@ FAR_CELLS = "; if some numbers are wrong, --outliers set-aside treats outliers a
 
 class OutsideRange(BadInput):
     """A column, which the text names, does not fit the fixed-point numbers of masked sums."""
-
-
-class _Limit:
-    """The limit to one thread, with a counter of open blocks.
-
-    The limit applies to the whole process, so the first block sets it, and the last block to end removes it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._blocks = 0
-        self._limit = ExitStack()
-
-    def enter(self) -> None:
-        with self._lock:
-            if not self._blocks:
-                self._limit.enter_context(_libraries().limit(limits=1))
-            self._blocks += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._blocks -= 1
-            if not self._blocks:
-                self._limit.close()
-
-
-_LIMIT = _Limit()
-
-
-@contextmanager
-def on_one_thread() -> Iterator[None]:
-    """Limit linear algebra to one thread within the block; nested blocks cost nothing."""
-    _LIMIT.enter()
-    try:
-        yield
-    finally:
-        _LIMIT.leave()
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    # The search for libraries costs more than most solves: it runs once, after the last library is loaded.
-    import_module("scipy.linalg")
-    return ThreadpoolController()
 
 
 @dataclass(frozen=True)
@@ -143,7 +94,7 @@ class SiloService:
         """the digests of the rows (`publications.py`), by `_key` of the terms"""
         self._published: dict[tuple[Any, ...], str] = {}
         """the names of recorded publications, by `_key` of the terms"""
-        self._terms: dict[str, str] = {}
+        self._terms_digests: dict[str, str] = {}
         """the digest of the terms of each run"""
         self._open_runs: dict[str, OpenRun] = {}
         guarded = self._guard.remote or self._guard.restricted
@@ -152,11 +103,11 @@ class SiloService:
         """by run, the last round whose summand was masked, and its answer; only this sum can be unmasked"""
         self._descriptions: dict[bytes, AnyDescribed] = {}
         """descriptions of the rows, by the encoded declaration"""
-        self._described = self._source.described
+        self._described_fingerprint = self._source.described
         """fingerprint of the rows that were last described"""
-        self._rows: Fingerprint | None = None
+        self._fingerprint: Fingerprint | None = None
         """fingerprint of the rows in memory"""
-        self._pins: dict[str, Fingerprint] = {}
+        self._first_fingerprints: dict[str, Fingerprint] = {}
         """fingerprints of the rows at the start of runs"""
 
     def describe(self, declared: Declared = NO_DECLARATION) -> AnyDescribed:
@@ -168,9 +119,9 @@ class SiloService:
         declared = self._guard.declaration(self.name, declared)
         with self._guard.reading(self.name):
             now = self._source.fingerprint(None, digest=self._source.durable)
-        if self._described is None or not self._described.matches(now):
+        if self._described_fingerprint is None or not self._described_fingerprint.matches(now):
             self._descriptions.clear()
-        self._described = now
+        self._described_fingerprint = now
         return self._guard.disclosed(self.name, self._description(declared))
 
     def _description(self, declared: Declared) -> AnyDescribed:
@@ -191,8 +142,8 @@ class SiloService:
         """
         terms = self._admitted(terms, behind_masks)
         # Without a journal, nothing has been published; a silo that never answers writes no file.
-        if self._must_change(terms) and self._source.has_journal():
-            self._rows_now(terms, digest=True)
+        if self._min_changed_rows(terms) and self._source.has_journal():
+            self._current_fingerprint(terms, digest=True)
             self._check_changes(terms, record=False)
 
     def _admitted(self, terms: RunTerms, behind_masks: bool) -> RunTerms:
@@ -215,10 +166,10 @@ class SiloService:
         A request is judged by its terms, so what it continues must have begun under the same ones.
         """
         digest = f"{terms_digest(terms)} {terms.step_of}"
-        if terms.run_id not in self._terms:
+        if terms.run_id not in self._terms_digests:
             began = self._journal.first_terms(terms.run_id, digest) if self._source.durable else digest
-            self._terms[terms.run_id] = began
-        if self._terms[terms.run_id] != digest:
+            self._terms_digests[terms.run_id] = began
+        if self._terms_digests[terms.run_id] != digest:
             raise NotAllowed(f"silo {self.name}: the run began under other terms; start a new run")
 
     def seal(self, run_id: str) -> str:
@@ -299,8 +250,8 @@ class SiloService:
         """Delete a finished run from memory and journal; its charges remain in the ledger, without noise keys."""
         self._forget_state(run_id)
         self._secure_sums.forget_key(run_id)
-        self._pins.pop(run_id, None)
-        self._terms.pop(run_id, None)
+        self._first_fingerprints.pop(run_id, None)
+        self._terms_digests.pop(run_id, None)
         self._gate.forget(run_id)
         if "_journal" in vars(self) or self._source.has_journal():
             self._journal.forget(run_id)
@@ -376,7 +327,7 @@ class SiloService:
         release = release_of(terms, self.name, message, behind_masks=behind_masks)
         self._gate.check(terms, number, release)
         binding = self._binding(terms, broadcast)
-        rows = self._rows
+        rows = self._fingerprint
         answer = self._journaled_answer(algorithm, terms.run_id, number, binding, release)
         if answer is None:
             if private:
@@ -384,7 +335,7 @@ class SiloService:
             with self._redact_errors(terms, number):
                 run = self._run_before(terms, number)
                 self._fix_selection(terms)
-                if self._must_change(terms):
+                if self._min_changed_rows(terms):
                     self._check_changes(terms, record=True)
                 if run.algorithm.private is None:
                     with self._limited_counts():
@@ -455,7 +406,7 @@ class SiloService:
         private, rows = terms.algorithm().private is not None, ""
         if private and self._source.durable:
             self._ledger.require(self._journal.charged())
-        now = self._rows_now(terms, digest=private)
+        now = self._current_fingerprint(terms, digest=private)
         if private:
             rows = self._source.seal("binding", terms.run_id, now)
         return _binding_of(broadcast, terms_digest(terms), rows)
@@ -465,47 +416,47 @@ class SiloService:
 
         The version of the rows that is compared with earlier publications is that of another pass.
         """
-        now = self._rows_now(terms, digest=terms.algorithm().private is not None)
+        now = self._current_fingerprint(terms, digest=terms.algorithm().private is not None)
         if before is None or before.stamp != now.stamp:
             raise RowsChanged(f"silo {self.name}: its rows have changed while they were read; start a new run")
 
-    def _rows_now(self, terms: RunTerms, *, digest: bool) -> Fingerprint:
+    def _current_fingerprint(self, terms: RunTerms, *, digest: bool) -> Fingerprint:
         """The current fingerprint of the rows; if the rows in memory have another one, drops all cached data.
 
         Raises `RowsChanged` if the rows have changed since the run began. Of a table in memory, a change between the
         fingerprint and the reading of the rows shows in the fingerprint of the next round.
         """
         run = terms.pinned_run
-        new = run not in self._pins
+        new = run not in self._first_fingerprints
         # A digest can only be compared with a digest; an earlier fingerprint has one if its file had just been
         # written.
-        earlier = (self._described, self._rows)
+        earlier = (self._described_fingerprint, self._fingerprint)
         digest = digest or self._source.durable or any(one is not None and one.digest for one in earlier)
         # A new run does not reuse the last fingerprint: if the rows come from a query, the query runs again.
         # Neither do rows that are read in passes, because they are read again in each round.
-        before = None if new or self._reads_in_passes(terms) else self._rows
+        before = None if new or self._reads_in_passes(terms) else self._fingerprint
         with self._guard.reading(self.name):
             now = self._source.fingerprint(before, digest=digest)
-        if self._rows is not None and now is not self._rows and not self._rows.matches(now):
+        if self._fingerprint is not None and now is not self._fingerprint and not self._fingerprint.matches(now):
             self._tables.clear()
             self._checked_ranges.clear()
             self._open_runs.clear()
             self._versions.clear()
             self._published.clear()
             self._descriptions.clear()
-        self._rows = now
-        began = self._described if new else self._pins[run]
+        self._fingerprint = now
+        began = self._described_fingerprint if new else self._first_fingerprints[run]
         same = began is None or began is now or began.matches(now)
         if same and new and self._source.durable:
             same = self._journal.pin(run, self._source.seal("pin", run, now))
         if not same:
             raise RowsChanged(f"silo {self.name}: its rows have changed since the run began; start a new run")
-        self._pins.setdefault(run, now)
+        self._first_fingerprints.setdefault(run, now)
         return now
 
     def _reads_in_passes(self, terms: RunTerms) -> bool:
         """Whether a round of these terms reads the rows again, or for the first time."""
-        table = self._tables.get(self._key(terms))
+        table = self._tables.get(self._table_key(terms))
         return table is None or isinstance(table, Divided)
 
     def _summand(self, terms: RunTerms, number: int, request: SecureSumRequest) -> Ring:
@@ -525,12 +476,12 @@ class SiloService:
         """Raise `BadInput` for values outside the range of masked sums; cached, because the check may read all rows."""
         schema = terms.schema
         key = (
-            *self._key(terms),
+            *self._table_key(terms),
             *schema.transforms.items(),
             schema.units,
             exchange.travels_in_units(algorithm, schema),
         )
-        self._rows_now(terms, digest=False)
+        self._current_fingerprint(terms, digest=False)
         if key not in self._checked_ranges:
             self._fix_units(schema)
             try:
@@ -560,7 +511,7 @@ class SiloService:
         """
         if not (self._guard.remote and self._policy.masked and self._source.durable):
             return choice
-        return self._journal.first_choice(self._source.seal("choices", now=self._rows), what, choice)
+        return self._journal.first_choice(self._source.seal("choices", now=self._fingerprint), what, choice)
 
     def _far_cell(self, terms: RunTerms, variable: str) -> str:
         """Advice on numbers out of range; names the most extreme cell unless the coordinator is another party."""
@@ -614,13 +565,13 @@ class SiloService:
         compare sums over the same places of rows after some rows have changed. So the seed depends on the owner's
         secret and on the rows.
         """
-        owned = self._guard.remote or self._guard.restricted or self._must_change(terms)
+        owned = self._guard.remote or self._guard.restricted or self._min_changed_rows(terms)
         if not (owned and terms.spec_value.wrappers):
             return None
-        rows = self._rows if self._rows is not None and self._rows.digest else None
+        rows = self._fingerprint if self._fingerprint is not None and self._fingerprint.digest else None
         return int(self._source.seal("resamples", now=rows), 16)
 
-    def _must_change(self, terms: RunTerms) -> int:
+    def _min_changed_rows(self, terms: RunTerms) -> int:
         """The minimum number of rows that must change between two publications; 0 means no minimum."""
         exempt = self._gate.is_excused(terms.algorithm()) or not self._source.durable
         return 0 if exempt else self._guard.changed_rows(terms)
@@ -631,13 +582,17 @@ class SiloService:
         With `record`, the publication that follows is recorded, once while the rows in memory are the same. Every round
         asks, because rows can change between two rounds of a run whose coordinator gives it another name.
         """
-        publications, key, least = self._source.publications(self._journal), self._key(terms), self._must_change(terms)
+        publications, key, least = (
+            self._source.publications(self._journal),
+            self._table_key(terms),
+            self._min_changed_rows(terms),
+        )
         assert publications is not None
         if self._journal.names_version(self._published.get(key, "")):
             return
         with self._guard.reading(self.name):
             if key not in self._versions:
-                seal = self._source.seal("publication", now=self._rows)
+                seal = self._source.seal("publication", now=self._fingerprint)
                 self._versions[key] = version_under(terms, self.name, self._table(terms), self._journal.key, seal)
             if record:
                 self._published[key] = publications.record(self.name, self._versions[key], least)
@@ -645,7 +600,7 @@ class SiloService:
                 publications.check(self.name, self._versions[key], least)
 
     def _table(self, terms: RunTerms) -> Any:
-        key = self._key(terms)
+        key = self._table_key(terms)
         if key not in self._tables:
             with self._guard.reading(self.name):
                 table = self._source.read(self.name, terms.schema, terms.declared)
@@ -653,7 +608,7 @@ class SiloService:
             self._tables[key] = GuardedPasses(table, self._guard, self.name) if guarded else table
         return self._tables[key]
 
-    def _key(self, terms: RunTerms) -> tuple[Any, ...]:
+    def _table_key(self, terms: RunTerms) -> tuple[Any, ...]:
         """The parts of the terms that determine rows, columns and codes."""
         schema, declared = terms.schema, terms.declared
         own = (schema.rows[self.name], schema.stretches.get(self.name), schema.condition_names.get(self.name))

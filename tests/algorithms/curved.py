@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedbnsl.algorithms.graphs.dag import topological_order
-from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_graphs import random_dag
 
 EFFECTS = {
     "linear": lambda z: z,

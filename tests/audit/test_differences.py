@@ -294,7 +294,7 @@ class TestOneRunOneSetOfTerms:
         total(silos, terms("run", self.SPEC))
         if restarted:
             for name, service in silos.items():
-                service._terms.clear()
+                service._terms_digests.clear()
                 service._open_runs.clear()
                 assert service.releases("run"), name
         asked = terms("run", **{"spec": self.SPEC} | self.OTHERS[other])

@@ -12,8 +12,8 @@ from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.tracking.outputs import write_outputs
-from fedbnsl.tracking.pictures.drawing import UNSTABLE_OPACITY, pens
 from fedbnsl.tracking.pictures.picture import draw_structure
+from fedbnsl.tracking.pictures.style import UNSTABLE_OPACITY, pens
 from fedbnsl.tracking.report.files import structure_csv
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.report.tables import MIN_STRENGTH, frequent_edges

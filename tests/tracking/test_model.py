@@ -6,7 +6,7 @@ import pytest
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.bif import format_bif, parse_bif, unescape_name
 from fedbnsl.algorithms.parameters.networks import linear_network, network_as_json
-from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_graphs import random_dag
 from fedbnsl.data.generators.random_network import random_network
 from fedbnsl.tracking.result import as_pgmpy, model_file, pgmpy_model
 from tests.tracking.labelled import discrete, of

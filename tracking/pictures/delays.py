@@ -11,7 +11,7 @@ import numpy as np
 from fedbnsl.algorithms.events.hawkes import Intensities
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 
-from .drawing import INK, truncate
+from .style import INK, truncate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fedbnsl.algorithms.effects.answer import Effect, value_text
 
-from .drawing import INK
+from .style import INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,8 @@ from fedbnsl.algorithms.graphs.edges import Category, ClassifiedEdges, Edge, pad
 from fedbnsl.algorithms.graphs.pag import CIRCLE
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from .drawing import INK, NOT_IDENTIFIED, STYLES, causal_order, legend_entries, truncate
+from .drawing import NOT_IDENTIFIED
+from .style import INK, STYLES, causal_order, legend_entries, truncate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,8 +18,9 @@ from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.strengths import Strengths
 
-from .drawing import INK, SET, draw_graph
+from .drawing import SET, draw_graph
 from .heat_map import draw_heat_map, draw_matrices
+from .style import INK
 from .unrolled import draw_unrolled
 
 if TYPE_CHECKING:

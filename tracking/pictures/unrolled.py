@@ -18,26 +18,9 @@ from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge
 from fedbnsl.algorithms.graphs.pag import ARROW
 from fedbnsl.algorithms.graphs.strengths import Strengths
 
-from .drawing import (
-    ENTRY_WIDTH,
-    HEAD,
-    INK,
-    LEGEND,
-    LONGEST_NAME,
-    MARGIN,
-    MIN_WIDTH,
-    STYLES,
-    TITLE,
-    Pen,
-    causal_order,
-    count_unstable,
-    draw_box,
-    legend_entries,
-    pens,
-    truncate,
-    write_header,
-)
+from .drawing import ENTRY_WIDTH, HEAD, LEGEND, LONGEST_NAME, MARGIN, MIN_WIDTH, TITLE, draw_box, write_header
 from .layout import FloatArray
+from .style import INK, STYLES, Pen, causal_order, count_unstable, legend_entries, pens, truncate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, LaggedEdge
 
-from ..pictures.drawing import LONGEST_NAME, STYLES, box_width, causal_order, is_required, layout_order, pens, truncate
+from ..pictures.drawing import LONGEST_NAME, box_width, is_required
 from ..pictures.layout import Layout, layered
+from ..pictures.style import STYLES, causal_order, layout_order, pens, truncate
 from ..result import RunResult, strengths_in
 from .files import csv_text
 from .sections import SECTIONS, Block, Heading, title_of

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.constraint.search import IndependenceTests, Results, Tests
+from fedbnsl.algorithms.constraint.search import IndependenceTests, Results
+from fedbnsl.algorithms.constraint.subsets import Tests
 from fedbnsl.algorithms.graphs.dag import d_separated
 from fedbnsl.algorithms.statistics.count_tables import PAD
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.constraint.orientation import FCI, PC, Triples, known_marks, orient
-from fedbnsl.algorithms.constraint.search import ConstraintSettings, Results, create_plan, run
+from fedbnsl.algorithms.constraint.search import Results, create_plan, run
+from fedbnsl.algorithms.constraint.settings import ConstraintSettings
 from fedbnsl.algorithms.core.knowledge import Knowledge, Prior, no_prior
 from fedbnsl.algorithms.graphs.cpdag import cpdag, pdag_with_knowledge
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, NO_EDGE, TAIL, mag_of

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.constraint.orientation import Triples, classify, orient
-from fedbnsl.algorithms.constraint.search import ConstraintSettings, create_plan, start
+from fedbnsl.algorithms.constraint.search import create_plan, start
+from fedbnsl.algorithms.constraint.settings import ConstraintSettings
 from fedbnsl.algorithms.graphs.cpdag import cpdag, meek_closure
 from fedbnsl.algorithms.graphs.dag import skeleton, v_structures
 from fedbnsl.algorithms.graphs.pag import unshielded_triples

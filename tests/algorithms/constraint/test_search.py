@@ -9,7 +9,8 @@ import pytest
 
 from fedbnsl.algorithms.constraint.independence import chi_square
 from fedbnsl.algorithms.constraint.orientation import FCI, PC
-from fedbnsl.algorithms.constraint.search import ConstraintSettings, Results, create_plan, run, separating_sets
+from fedbnsl.algorithms.constraint.search import Results, create_plan, run, separating_sets
+from fedbnsl.algorithms.constraint.settings import ConstraintSettings
 from fedbnsl.algorithms.core.knowledge import no_prior
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import d_separated

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.constraint.search import SubsetSource, next_tests
+from fedbnsl.algorithms.constraint.subsets import SubsetSource, next_tests
 
 
 def drawing(d, size, seed=0, **changes):

@@ -8,7 +8,7 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.baselines.voting import Poll, as_marks, ballot, elect, votes
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
-from fedbnsl.algorithms.constraint.search import ConstraintSettings
+from fedbnsl.algorithms.constraint.settings import ConstraintSettings
 from fedbnsl.algorithms.core.protocol import Summand, gather, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure

@@ -10,15 +10,14 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.effects.identification import (
-    AdjustmentSet,
+from fedbnsl.algorithms.effects.ancestral_adjustment import (
     ancestral_adjustment,
     connecting_walk,
-    identify,
     may_act,
     member_mag,
     visible,
 )
+from fedbnsl.algorithms.effects.identification import AdjustmentSet, identify
 from fedbnsl.algorithms.graphs.dag import d_separated
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, TAIL, mag_of, pag_of
 from fedbnsl.algorithms.graphs.structure import Structure

@@ -12,7 +12,7 @@ from fedbnsl.algorithms.moments.equal_variance import (
     best_equal_variance_fit,
     variance_spread,
 )
-from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_graphs import random_dag
 from tests.algorithms.moments.test_decisions import exact, learned, of_model
 
 D, EDGES, ROWS = 20, 40, 4000

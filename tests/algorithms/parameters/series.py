@@ -5,7 +5,7 @@ import numpy as np
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.lagged import windows
-from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_graphs import random_dag
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 NAMES = tuple("dcba")

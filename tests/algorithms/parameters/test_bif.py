@@ -9,7 +9,7 @@ from fedbnsl.algorithms.core.schema import name_fault
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.bif import format_bif, parse_bif
 from fedbnsl.algorithms.parameters.networks import Network
-from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_graphs import random_dag
 from fedbnsl.data.generators.random_network import random_network
 
 

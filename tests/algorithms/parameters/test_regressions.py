@@ -9,7 +9,7 @@ from fedbnsl.algorithms.core.protocol import gather, rounds, silo_generator, tra
 from fedbnsl.algorithms.diagnosis import exchange
 from fedbnsl.algorithms.graphs.dag import moral_graph
 from fedbnsl.algorithms.parameters import regressions
-from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_graphs import random_dag
 from fedbnsl.tasks.transport.in_process import federate
 from tests.algorithms.unequal import stacked, unequal
 

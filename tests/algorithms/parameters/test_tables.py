@@ -14,7 +14,7 @@ from fedbnsl.algorithms.core.protocol import gather, rounds, silo_generator, tra
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters import tables
-from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_graphs import random_dag
 from fedbnsl.data.generators.random_network import random_network
 from fedbnsl.data.generators.sampling import forward_sample
 from fedbnsl.tasks.transport.in_process import InProcessFederation

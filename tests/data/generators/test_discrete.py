@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.discrete import discrete
-from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_graphs import random_dag
 from fedbnsl.data.generators.random_network import dirichlet_rows, level_names, random_levels, random_network
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import silo_names
-from fedbnsl.data.generators.linear import heterogeneous, homogeneous, random_dag, random_weights
+from fedbnsl.data.generators.linear import heterogeneous, homogeneous
+from fedbnsl.data.generators.random_graphs import random_dag, random_weights
 from fedbnsl.data.generators.sampling import draw_noise, linear_sem
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.data.generators import sampling
-from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_graphs import random_dag
 from fedbnsl.data.generators.random_network import random_network
 from fedbnsl.data.generators.sampling import cumulative_rows, forward_sample, inverse_cdf
 from fedbnsl.data.networks.published import discrete_network

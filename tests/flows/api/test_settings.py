@@ -7,7 +7,7 @@ import pytest
 
 import fedbnsl
 from fedbnsl import settings
-from fedbnsl.algorithms.constraint.search import ConstraintSettings
+from fedbnsl.algorithms.constraint.settings import ConstraintSettings
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.registry import ALGORITHMS, parameter_names, specify
 from fedbnsl.flows.api.learning import requested_algorithm

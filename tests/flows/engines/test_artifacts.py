@@ -13,7 +13,8 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from fedbnsl import learn
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.engines import artifacts
-from fedbnsl.flows.engines.artifacts import FlowRunLog, ProgressArtifact, data_uri, publish
+from fedbnsl.flows.engines.artifacts import ProgressArtifact, data_uri, publish
+from fedbnsl.flows.engines.flow_run_log import FlowRunLog
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.start import learn_inline, precheck
 from fedbnsl.tasks.rounds import Orchestration

@@ -8,7 +8,8 @@ import pytest
 
 from fedbnsl.algorithms.diagnosis import columns, findings, series_findings
 from fedbnsl.flows.api.learning import learn
-from fedbnsl.flows.options.learn import LearnOptions, advice_in_python, keywords
+from fedbnsl.flows.options.in_python import advice_in_python, keywords
+from fedbnsl.flows.options.learn import LearnOptions
 
 OF_MODULES = {
     f"{module.__name__.rsplit('.', 1)[-1]}.{name}": value

@@ -9,7 +9,8 @@ import pytest
 
 from fedbnsl.flows.api.learned import headline, notebook_html
 from fedbnsl.flows.engines import artifacts
-from fedbnsl.flows.engines.artifacts import markdown, publish, result_lines
+from fedbnsl.flows.engines.artifacts import markdown, publish
+from fedbnsl.flows.engines.flow_run_log import result_lines
 from fedbnsl.flows.terminal.summary import as_document, show_edges, show_result
 from fedbnsl.tracking.report.files import flat_metrics, json_text
 from fedbnsl.tracking.result import CompletedRun

@@ -7,9 +7,9 @@ from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.pictures.drawing import STYLES
 from fedbnsl.tracking.pictures.heat_map import draw_matrices
 from fedbnsl.tracking.pictures.picture import MAX_UNROLLED_VARIABLES, as_png, as_svg, draw_structure
+from fedbnsl.tracking.pictures.style import STYLES
 
 
 def structure(d=3, lags=2, within=(), lagged=()):

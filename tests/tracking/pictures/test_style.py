@@ -4,7 +4,7 @@ import numpy as np
 
 from fedbnsl.algorithms.graphs.edges import CATEGORIES, classify
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.pictures.drawing import STYLES, legend_entries
+from fedbnsl.tracking.pictures.style import STYLES, legend_entries
 
 
 def graph(edges):
