@@ -2,6 +2,7 @@ import json
 import resource
 import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -180,6 +181,8 @@ def test_gaps_are_made_in_a_folder_and_written_as_parquet_on_request(capsys, mon
     from fedbnsl.data.folder.folder import read_folder
 
     written = []
+    # Another test may have started a server.
+    monkeypatch.setattr("fedbnsl.flows.servers.processes.standing_server", nullcontext)
     monkeypatch.setattr("fedbnsl.flows.start.write_folder", lambda *given: written.append(given))
     options = ["--from", folder, "--mechanism", "mnar", "--share", "0.4", "--seed", 3, "--form", "parquet"]
     code, _, err = run(capsys, "prepare", "amputate", tmp_path / "gaps", *options)
