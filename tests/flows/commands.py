@@ -2,6 +2,7 @@
 
 import pytest
 
+from fedbnsl.algorithms.errors import UNEXPECTED
 from fedbnsl.flows.cli.main import main
 
 
@@ -21,8 +22,10 @@ def stop_and_resume(capsys, monkeypatch, function, words, out, instead=crash):
     """Run `words` into the folder `out`, where `instead` replaces a `function` and fails, and then resume the run."""
     with monkeypatch.context() as patch:
         patch.setattr(function, instead)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(SystemExit) as leaving:
             main([str(word) for word in (*words, "--out", out)])
+    assert leaving.value.code == UNEXPECTED
+    assert "the coordinator stopped" in capsys.readouterr().err
     assert not (out / "metrics.json").exists()
     code, _, err = run(capsys, "learn", "--resume", out)
     assert code == 0, err
