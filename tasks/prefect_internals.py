@@ -67,8 +67,8 @@ def serve_until_stopped(deployment: Any) -> None:
         again.start()
         signal.raise_signal(signal.SIGINT)
 
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # shells start background processes so
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # asyncio ends the calls to the server at Ctrl-C only if Python's own handler is set.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     get_logger("runner.state_proposer").setLevel(logging.WARNING)  # a line every ten seconds for a run that waits
     again = threading.Timer(STOP_SECONDS, os.kill, (os.getpid(), signal.SIGINT))
     again.daemon = True

@@ -8,9 +8,7 @@ import atexit
 import errno
 import gc
 import os
-import signal
 import sys
-import threading
 import traceback
 from datetime import datetime
 from functools import partial
@@ -21,6 +19,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from fedbnsl.algorithms.errors import INVALID, MAX_LINE_LENGTH, STOPPED, UNEXPECTED, BadInput, foreign_text
+
+from ..job.stopping import end_like_ctrl_c
 
 COMMANDS = {
     "prepare": "Create a federated data set: a folder with one file per silo.",
@@ -208,12 +208,6 @@ def unexpected(error: Exception) -> str:
     except OSError as fault:
         return f"unexpected {type(error).__name__}: {first_line(error)} (no log could be written: {fault.strerror})"
     return f"unexpected {type(error).__name__}: {first_line(error)}; its log is {file}"
-
-
-def end_like_ctrl_c() -> None:
-    """Let SIGTERM end a command as Ctrl-C does: workers and servers end with it, and the exit code is 130."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def given_value(error: Any, words: list[str]) -> str:

@@ -43,6 +43,7 @@ from .goodness_of_fit import held_out, published_fit
 from .job import Job, Session, unless_refused
 from .preparation import comparable_truth, with_imputation_model, with_knowledge, with_lags, with_units
 from .privacy_spent import privacy_metrics, privacy_spent
+from .stopping import raise_if_stopped
 from .truth_scores import Scored, score_run
 from .tuning import with_tuning
 from .unknown_targets import with_found_targets
@@ -268,6 +269,7 @@ def _run_rounds(
             progress = Progress(job, algorithm.max_rounds, last, rows[-1], tuple(rows), structure, mean)
             for listener in listeners:
                 listener(progress)
+        raise_if_stopped()
     assert last is not None
     if last.outcome == "cancelled" and not rows:
         raise RunCancelled

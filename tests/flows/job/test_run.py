@@ -1,10 +1,17 @@
-"""A resumed run adds to the time, bytes and rounds that it had used before the interruption."""
+"""A resumed run adds to the time, bytes and rounds that it had used before the interruption.
+
+A signal ends a run even if a library loses it.
+"""
+
+import contextlib
+import signal
 
 import pytest
 
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.engines.inline import inline_session, job_inline
 from fedbnsl.flows.job.run import Resumed, run
+from fedbnsl.flows.job.stopping import end_like_ctrl_c
 from fedbnsl.flows.options.learn import LearnSettings
 
 STOPPED = 3
@@ -73,3 +80,29 @@ def test_a_round_takes_the_mean_of_those_since_it_went_on(monkeypatch):
     _, later = resumed(1000.0)
     durations = [step.round_seconds for step in later]
     assert durations == [durations[0]] * 5
+
+
+@pytest.mark.parametrize("word", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_a_library_loses_ends_it_after_the_round(word, restored_signals):
+    """Pydantic, for example, replaces the `KeyboardInterrupt` by an error of its own while it builds a model."""
+    steps = []
+
+    def losing(step):
+        steps.append(step)
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(word)
+
+    end_like_ctrl_c()
+    job, opened = session_of()
+    with opened as session, pytest.raises(KeyboardInterrupt):
+        run(job, session, (losing,))
+    assert [step.round.number for step in steps] == [1]
+
+
+@pytest.fixture
+def restored_signals(listening_to_ctrl_c):
+    """Restore the handler of SIGTERM, and forget the signals of the test."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    end_like_ctrl_c()
+    signal.signal(signal.SIGTERM, before)
