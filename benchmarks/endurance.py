@@ -1,12 +1,15 @@
-"""Memory and disk use of a long run, and memory use of a run with many silos.
+"""Memory and disk use of a long run, memory use of a run with many silos, and of many runs in a row.
 
-`python benchmarks/endurance.py [--table rounds|silos]`. Table `rounds`: 1000 rounds of `notears-admm` over 3 silos, d =
-10, through Prefect. It shows the resident memory (RSS) of the coordinator and of each worker every 100 rounds. Table
-`silos`: 64 silos of 500 rows, d = 20. It shows the memory of coordinator, workers and their fork server as PSS, which
-counts shared pages once. Prefect's server is a separate process; its memory is shown, but not counted.
+`python benchmarks/endurance.py [--table rounds|silos|nights]`. Table `rounds`: 1000 rounds of `notears-admm` over 3
+silos, d = 10, through Prefect. It shows the resident memory (RSS) of the coordinator and of each worker every 100
+rounds. Table `silos`: 64 silos of 500 rows, d = 20. It shows the memory of coordinator, workers and their fork server
+as PSS, which counts shared pages once. Prefect's server is a separate process; its memory is shown, but not counted.
+Table `nights`: 50 runs of a deployment with `--keep 5`. It shows the memory of the long-lived processes, the CPU
+seconds of a run and of the server, and the space on disk, as means over five runs.
 """
 
 import argparse
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,7 +19,7 @@ from typing import Any
 
 import psutil
 from measure import show
-from processes import Home, Program, free_port, prefect_server
+from processes import Home, Program, free_port, prefect_server, until
 
 LONG = ("-a", "notears-admm", "-p", "preset=paper", "-p", "rounds=1000", "-p", "tolerance=1e-300", "--no-diagnose")
 MANY = {
@@ -110,6 +113,54 @@ def silos(scratch: Path) -> list[dict[str, Any]]:
     return lines
 
 
+NIGHTS, NIGHTS_IN_LINE = 50, 5
+LONG_LIVED = ("serve", "Prefect's server")
+
+
+def nights(scratch: Path) -> list[dict[str, Any]]:
+    """A line for every five runs of a deployment."""
+    lines, measured = [], []
+    with running(scratch) as (home, server):
+        data = made(home, "--variables", "6", "--silos", "3", "--rows", "300")
+        words = ("-a", "secure-linear", "--unchanged", "learn", "--keep", "5", "--interval", "1")
+        program = home.start("serve", data, *words)
+        watched = [psutil.Process(one.process.pid) for one in (program, server)]
+        for number in range(1, NIGHTS + 1):
+            until(lambda so_far=number: program.log.read_text().count(" learned ") >= so_far, f"run {number}")
+            serving, own = (one.cpu_times() for one in watched)
+            spent = (serving.children_user + serving.children_system, own.user + own.system)
+            measured.append(([resident(one) / 1e6 for one in watched], spent, space(home)))
+            if number % NIGHTS_IN_LINE == 0:
+                before = measured[-NIGHTS_IN_LINE - 1][1] if number > NIGHTS_IN_LINE else (0.0, 0.0)
+                lines.append(nights_line(number, before, measured[-NIGHTS_IN_LINE:]))
+                print(" | ".join(lines[-1].values()), flush=True)
+        program.tell(signal.SIGINT)
+    return lines
+
+
+def nights_line(number: int, before: tuple[float, float], measured: list[Any]) -> dict[str, str]:
+    """The means over the last runs up to `number`; `before` has the CPU seconds of runs and server until then."""
+    held = [sum(one[0][which] for one in measured) / len(measured) for which in range(len(LONG_LIVED))]
+    cpu = [(now - then) / len(measured) for now, then in zip(measured[-1][1], before, strict=True)]
+    return {
+        "runs": str(number),
+        **{f"{name} MB": f"{size:.1f}" for name, size in zip(LONG_LIVED, held, strict=True)},
+        "CPU s of a run": f"{cpu[0]:.2f}",
+        "CPU s of Prefect's server a run": f"{cpu[1]:.2f}",
+        **{f"{name} MB": f"{size / 1e6:.1f}" for name, size in measured[-1][2].items()},
+    }
+
+
+def space(home: Home) -> dict[str, int]:
+    """The bytes on disk of results, MLflow and Prefect."""
+    prefect = Path(home.surroundings["PREFECT_HOME"])
+    places = {"runs": home.folder / "runs", "MLflow": home.folder / "mlartifacts", "Prefect": prefect}
+    used = {
+        name: sum(one.stat().st_size for one in place.rglob("*") if one.is_file()) for name, place in places.items()
+    }
+    return used | {"MLflow": used["MLflow"] + (home.folder / "mlflow.db").stat().st_size}
+
+
 def shared_once(program: Program) -> dict[str, float]:
     """The PSS of the coordinator's process and of all that it started, at this moment."""
     own, others = 0, []
@@ -125,9 +176,9 @@ def shared_once(program: Program) -> dict[str, float]:
 
 def main() -> None:
     """Measure the requested tables."""
-    tables = {"rounds": rounds, "silos": silos}
+    tables = {"rounds": rounds, "silos": silos, "nights": nights}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--table", choices=tables, action="append", help="one or more; default: both")
+    parser.add_argument("--table", choices=tables, action="append", help="one or more; default: all")
     for name in parser.parse_args().table or tables:
         with tempfile.TemporaryDirectory(prefix="endurance-") as scratch:
             show(f"endurance-{name}", tables[name](Path(scratch)), {})

@@ -39,6 +39,7 @@ from .engines.resuming import (
     run_lock,
     write_started,
 )
+from .engines.retention import RunRecord, write_record
 from .engines.run_comparison import Unchanged, compare_with_last_run
 from .engines.run_context import RunContext
 from .job.check import check
@@ -157,6 +158,10 @@ def learn_from_silos(
         finished = run_rounds(silos, settings, log.flow_run_id, listeners, repeat, orchestration)
         if finished.result.outcome not in BROKEN_OFF:
             silos.finish()
+            started = read_started(finished.folder)
+            deployment = repeat.deployment if repeat else ""
+            places = RunRecord(deployment, log.flow_run_id, started.tracking_uri, started.tracking_id)
+            write_record(finished.folder, places)
             remove_checkpoint(finished.folder)
     return finished
 

@@ -52,6 +52,11 @@ def servers_folder() -> Path:
     return Path.home() / ".prefect"
 
 
+def errors_folder() -> Path:
+    """The folder of the logs of errors that nobody foresaw."""
+    return servers_folder() / "errors"
+
+
 def new_token() -> str:
     """A user name and a random password, in the form that both servers accept."""
     return f"fedbnsl:{secrets.token_urlsafe(24)}"

@@ -198,10 +198,10 @@ def main(words: list[str] | None = None) -> None:
 
 def unexpected(error: Exception) -> str:
     """The line for an `error` that nobody foresaw; its traceback is written to a file that only this user can read."""
-    from fedbnsl.tracking.own_servers import servers_folder
+    from fedbnsl.tracking.own_servers import errors_folder
     from fedbnsl.tracking.staging import create_private_folder, first_line, write_private
 
-    file = servers_folder() / "errors" / f"{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.log"
+    file = errors_folder() / f"{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.log"
     try:
         create_private_folder(file.parent)
         write_private(file, "".join(traceback.format_exception(error)).encode())

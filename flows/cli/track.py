@@ -22,6 +22,7 @@ def track_run(folder: Path) -> str:
     from fedbnsl.tracking.staging import first_line
 
     from ..engines.resuming import run_lock
+    from ..engines.retention import read_record, write_record
 
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder")
@@ -35,11 +36,13 @@ def track_run(folder: Path) -> str:
         if uri != kept.opening.uri:
             kept = replace(kept, opening=replace(kept.opening, uri=uri, run_id=""))
         try:
-            return upload_outbox(kept, folder).url
+            log = upload_outbox(kept, folder)
         except BadInput:
             raise
         except Exception as error:
             raise BadInput(f"tracking URI {uri}: upload failed: {first_line(error)}") from error
+        write_record(folder, replace(read_record(folder), tracking_uri=uri, tracking_id=log.run_id))
+        return log.url
 
 
 app = typer.Typer(add_completion=False)

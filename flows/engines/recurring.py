@@ -36,6 +36,7 @@ from fedbnsl.tracking.staging import create_private_folder, notice
 from ..options.learn import LearnSettings
 from ..options.repeat import Event, HookOptions, RepeatSettings
 from .resuming import resume_settings
+from .retention import remove_surplus
 from .run_comparison import Unchanged, claim_file, claimed_run, is_drift, last_run_file, runs_folder
 
 SKIPPED, SUPERSEDED = "Skipped", "Superseded"
@@ -124,6 +125,9 @@ def run_recurring(settings: LearnSettings, repeat: RepeatSettings, learn: Learn)
     changes = finished.result.changes
     notice(f"{named.deployment} learned {finished.result.name}: {changes.summary if changes else 'the first run'}")
     notify_finished(settings, named, finished, hooks)
+    if named.keep is not None:
+        for line in remove_surplus(runs_folder(settings), named.deployment, named.keep):
+            notice(line)
     return finished
 
 

@@ -62,6 +62,16 @@ class RepeatOptions(Options):
         ),
         OnCommandLine(value="NATS"),
     ] = 0.1
+    keep: Annotated[
+        int | None,
+        Field(
+            ge=2,
+            title="Keep",
+            description="Number of finished runs of the deployment that stay: older ones are removed, with their "
+            "results, their MLflow runs and their flow runs; default: all stay.",
+        ),
+        OnCommandLine(value="N"),
+    ] = None
 
 
 class HookOptions(Options):

@@ -78,6 +78,19 @@ def test_old_journals_are_emptied_and_ledgers_stay(folder, capsys, monkeypatch):
     assert cleaned(capsys, monkeypatch, folder)[1] == "nothing to remove\n"
 
 
+def test_old_logs_of_errors_are_removed(tmp_path, capsys, monkeypatch):
+    logs = tmp_path / "errors"
+    logs.mkdir()
+    for name, days in (("old.log", 40), ("young.log", 1), ("notes.txt", 40)):
+        (logs / name).write_text("Traceback")
+        os.utime(logs / name, (time.time() - days * DAY,) * 2)
+    monkeypatch.setattr("fedbnsl.tracking.own_servers.errors_folder", lambda: logs)
+    assert f"old, in {logs}: 1 log of unexpected errors" in cleaned(capsys, monkeypatch)[1]
+    assert (logs / "old.log").exists()
+    assert cleaned(capsys, monkeypatch, "--yes")[0] == 0
+    assert {one.name for one in logs.iterdir()} == {"young.log", "notes.txt"}
+
+
 def test_what_is_only_in_the_log_of_a_journal_counts_as_use(folder):
     (folder / ".fedbnsl" / "old.sqlite-wal").write_bytes(b"new")
     assert old_journals(folder, timedelta(days=30)) == []

@@ -22,6 +22,7 @@ REPEATED = {
     "changed_rows": "5",
     "drift_edges": "3",
     "drift_parameters": "0.5",
+    "keep": "30",
     "hook_url": "https://example.org/hook",
     "hook_command": "tee -a told",
     "hook_on": "failure,unchanged",
