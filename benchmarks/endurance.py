@@ -9,6 +9,7 @@ seconds of a run and of the server, and the space on disk, as means over five ru
 """
 
 import argparse
+import os
 import signal
 import tempfile
 import time
@@ -122,10 +123,11 @@ def nights(scratch: Path) -> list[dict[str, Any]]:
     lines, measured = [], []
     with running(scratch) as (home, server):
         data = made(home, "--variables", "6", "--silos", "3", "--rows", "300")
-        words = ("-a", "secure-linear", "--unchanged", "learn", "--keep", "5", "--interval", "1")
-        program = home.start("serve", data, *words)
+        program = home.start("serve", data, "-a", "secure-linear", "--unchanged", "learn", "--keep", "5")
+        until(lambda: "serving" in program.log.read_text(), "serve")
         watched = [psutil.Process(one.process.pid) for one in (program, server)]
         for number in range(1, NIGHTS + 1):
+            start_run(home)
             until(lambda so_far=number: program.log.read_text().count(" learned ") >= so_far, f"run {number}")
             serving, own = (one.cpu_times() for one in watched)
             spent = (serving.children_user + serving.children_system, own.user + own.system)
@@ -136,6 +138,15 @@ def nights(scratch: Path) -> list[dict[str, Any]]:
                 print(" | ".join(lines[-1].values()), flush=True)
         program.tell(signal.SIGINT)
     return lines
+
+
+def start_run(home: Home) -> None:
+    """Start a run of the deployment."""
+    os.environ["PREFECT_API_URL"] = home.surroundings["PREFECT_API_URL"]
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        client.create_flow_run_from_deployment(client.read_deployment_by_name("learn/scheduled").id)
 
 
 def nights_line(number: int, before: tuple[float, float], measured: list[Any]) -> dict[str, str]:

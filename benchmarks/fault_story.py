@@ -3,7 +3,7 @@
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ PLAIN = ("-a", "notears-admm", "-p", "rounds=60", "-p", "tolerance=1e-300", "--s
 MASKED = ("-a", "notears-admm", "-p", "rounds=10", "-p", "tolerance=1e-300", "--seed", "4", "--no-diagnose", "--secure")
 PRIVATE = ("-a", "dp-fed-sparse", "-p", "rounds=24", "--seed", "4", "--epsilon", "8")
 KINDS = {"plain": PLAIN, "masked": MASKED, "private": PRIVATE}
+"""the kinds of runs, each with its words on the command line"""
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,15 @@ class Place:
     """The folder of the stories: data to copy, and the result and ε of an undisturbed run of each kind."""
 
     home: Home
+    kinds: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: KINDS)
     undisturbed: dict[str, tuple[bytes, float]] = field(default_factory=dict)
 
     @classmethod
-    def prepared(cls, home: Home) -> "Place":
+    def prepared(cls, home: Home, kinds: Mapping[str, tuple[str, ...]] = KINDS) -> "Place":
         """Make the data."""
         words = ("--variables", "6", "--silos", "3", "--rows", "300", "--seed", "2")
         assert home.start("prepare", "homogeneous", home.folder / "data", *words).wait() == 0
-        return cls(home)
+        return cls(home, kinds)
 
     def story(self, name: str, kind: str) -> "Story":
         """Begin a story about a run of that kind, on a copy of the data; the undisturbed run comes first."""
@@ -90,7 +92,7 @@ class Story:
 
     def learn(self, *words: str | Path, **surroundings: str) -> Program:
         """Start the run."""
-        asked = ("learn", self.source, *KINDS[self.kind], "--out", self.out, *words)
+        asked = ("learn", self.source, *self.place.kinds[self.kind], "--out", self.out, *words)
         return self.place.home.start(*asked, **self.surroundings | surroundings)
 
     def resume(self, **surroundings: str) -> Program:

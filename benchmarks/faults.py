@@ -4,6 +4,9 @@
 the exit code, the message, whether the result equals that of an undisturbed run bit for bit, and the spent ε, which
 must be that of an undisturbed run. The faults are defined in `faults_local.py` and `faults_federation.py`. `--record`
 writes the table to `results/faults.json`.
+
+`python benchmarks/faults.py --random N --seed S` draws N faults with their processes and moments (`random_faults.py`),
+and ends with exit code 1 if a promise was violated. `--record` adds them to `results/random-faults.json`.
 """
 
 import argparse
@@ -13,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from fault_story import Fault, Place
@@ -20,6 +24,7 @@ from faults_federation import federation
 from faults_local import journal, masked, observers, outputs, private
 from measure import RESULTS
 from processes import TRACEBACK, Home, free_port, prefect_server
+from random_faults import SHORT, Injection, injections, summary
 
 STORIES = {
     "private": private,
@@ -45,13 +50,41 @@ def told(names: list[str], scratch: Path) -> Iterator[Fault]:
         home.end()
 
 
+def drawn(number: int, seed: int, scratch: Path, *, record: bool) -> None:
+    """Inject `number` random faults; raises `SystemExit` if a promise was violated."""
+    home = Home(scratch / "home")
+    try:
+        with prefect_server(home, free_port()):
+            done = []
+            for one in injections(Place.prepared(home, SHORT), number, seed):
+                done.append(one)
+                print(" | ".join(one.row().values()), flush=True)
+    finally:
+        home.end()
+    if record:
+        file = RESULTS / "random-faults.json"
+        earlier = json.loads(file.read_text("utf-8"))["runs"] if file.exists() else {}
+        runs = earlier | {str(seed): [asdict(one) for one in done]}
+        content = {"rows": summary([Injection(**one) for ones in runs.values() for one in ones]), "runs": runs}
+        file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    violated = [one for one in done if one.violations]
+    if violated:
+        raise SystemExit(f"{len(violated)} of {number} injections violated a promise; the logs are in {scratch}")
+
+
 def main() -> None:
     """Run the requested stories; print the table line by line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--story", choices=STORIES, action="append", help="one or more; default: all")
-    parser.add_argument("--record", action="store_true", help="write the table to results/faults.json")
+    parser.add_argument("--random", type=int, metavar="N", help="draw N faults, instead of the stories")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the drawn faults")
+    parser.add_argument("--record", action="store_true", help="write the table to the folder results")
     asked = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="faults-"))
+    if asked.random:
+        drawn(asked.random, asked.seed, scratch, record=asked.record)
+        shutil.rmtree(scratch)
+        return
     faults = []
     for fault in told(asked.story or list(STORIES), scratch):
         faults.append(fault)

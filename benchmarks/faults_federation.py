@@ -26,6 +26,8 @@ class Federation:
         self.surroundings = story.surroundings
         for silo in SILOS:
             shutil.copy(story.data / f"{silo}.csv", self.folder / silo / "rows.csv")
+            config = self.folder / silo / "silo.toml"
+            config.write_text(config.read_text().replace('level = "sums"', 'level = "trusted"'))
         self.file = self.folder / "coordinator" / "federation.toml"
         shutil.copy(story.data / "truth.csv", self.file.parent)
 

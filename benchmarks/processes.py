@@ -23,7 +23,7 @@ PATIENCE = 600.0
 """seconds to wait for an event before it counts as failed"""
 TRACEBACK = "TRACEBACK"
 """the beginning of a message with a traceback"""
-KNOWN_NOISE = """
+PLANTED = """
 import hashlib, os, secrets, sys
 drawn, there = secrets.token_bytes, os.environ.get("KNOWN_NOISE")
 
@@ -38,10 +38,18 @@ def token_bytes(count=None):
         return hashlib.sha256(f"{asked} {file.tell()}".encode()).digest()
 
 secrets.token_bytes = token_bytes
+if "CLOCK_SHIFT" in os.environ:
+    import time
+    true_time, shift = time.time, float(os.environ["CLOCK_SHIFT"])
+    time.time = lambda: true_time() + shift
+if "FILE_LIMIT" in os.environ:
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(os.environ["FILE_LIMIT"]),) * 2)
 """
 """Has the keys of noise depend on silo, round and how often they were drawn, so that two private runs can be compared.
 
-A key that is drawn again is another one: only a silo that finds the first one in its ledger repeats its noise.
+A key that is drawn again is another one: only a silo that finds the first one in its ledger repeats its noise. Also
+gives a process a wrong clock, or a limit of the size of its files like that of a full disk, if its environment says so.
 """
 
 
@@ -113,7 +121,7 @@ class Home:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         planted = self.folder / "planted"
         planted.mkdir(parents=True)
-        (planted / "sitecustomize.py").write_text(KNOWN_NOISE)
+        (planted / "sitecustomize.py").write_text(PLANTED)
         self.surroundings |= {
             "PYTHONPATH": str(planted),
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

@@ -63,9 +63,9 @@ def serve_learn(
             if settings.federation:
                 paths["federation"] = str(Path(settings.federation).absolute())
             absolute = settings.model_copy(update=paths)
-            deployment = create_deployment(absolute, repeat, cron=cron, timezone=zone, interval=interval)
             when = f"cron {cron} in {zone}" if cron else f"every {interval:g} s" if interval else "on demand"
             what = f"{settings.algorithm} on {settings.data}, {when}"
+            deployment = create_deployment(absolute, repeat, cron=cron, timezone=zone, interval=interval, what=what)
             close_dead_run(ended_run(runs_folder(settings), repeat.deployment))
             print(f"serving learn/{repeat.deployment}: {what}; Ctrl-C stops", flush=True)
             if cron and (start := next_start(cron, zone)):
@@ -94,8 +94,11 @@ def create_deployment(
     cron: str | None = None,
     timezone: str | None = None,
     interval: float | None = None,
+    what: str = "",
 ) -> Any:
     """The deployment of `learn` with `settings` and `repeat` as its default parameters; one run at a time.
+
+    Prefect's page of the deployment describes it as `what`, since its schedule is shown there without the time zone.
 
     A run that is due while another is running waits, and is then superseded (`engines/recurring.py`).
     """
@@ -114,6 +117,7 @@ def create_deployment(
             concurrency_limit=1,
             parameters={"settings": given, "repeat": repeat.model_dump(mode="json")},
             tags=["fedbnsl", settings.algorithm],
+            description=what or None,
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
 

@@ -8,7 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import pairwise
 from pathlib import Path
 from threading import Thread
 from urllib.error import HTTPError
@@ -16,9 +18,14 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName, FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.sorting import FlowRunSort
+from prefect.settings import temporary_settings
 
 from fedbnsl.flows.servers.environment import prepare_environment
 from fedbnsl.flows.servers.processes import TOKEN, mlflow_server, prefect_server
+from fedbnsl.flows.start import client_settings
 from fedbnsl.tracking.mlflow.store import comparison_link, table_link
 from fedbnsl.tracking.own_servers import own_token
 
@@ -45,7 +52,7 @@ def shown(tmp_path_factory):
         patch.chdir(home)
         prepare_environment()
         command(home, "prepare", "homogeneous", "study", "--variables", "8", "--silos", "3", "--rows", "500")
-        with prefect_server(0) as api:
+        with prefect_server(0) as api, temporary_settings(client_settings(api)):
             command(home, "learn", "study", "-a", "fed-sparse", "-p", "rounds=12", "--out", "out")
             with mlflow_server(0) as mlflow:
                 yield home / "out", api.removesuffix("/api"), mlflow
@@ -196,6 +203,74 @@ def test_the_form_of_a_deployment_begins_with_few_fields(shown, page):
     finally:
         serving.terminate()
         serving.wait(60)
+
+
+def test_a_limit_of_concurrency_set_on_its_page_is_obeyed(shown, page):
+    """At most one silo solves at a time, once the page has the limit."""
+    out, prefect, _ = shown
+    opened = page[0]
+    opened.goto(f"{prefect}/concurrency-limits")
+    opened.get_by_text("Task Run", exact=True).first.click()
+    opened.get_by_role("button", name="Add Concurrency Limit").click()
+    fields = opened.locator(".p-modal input, [role=dialog] input")
+    for field, text in zip((fields.nth(0), fields.nth(1)), ("local_solve", "1"), strict=True):
+        field.fill(text)
+    opened.get_by_role("button", name="Add", exact=True).last.click()
+    seen(page, "prefect-limit", "Concurrency limit added", "local_solve")
+    command(out.parent, "learn", "study", "-a", "fed-sparse", "-p", "rounds=3", "--out", "limited", "--no-diagnose")
+    with get_client(sync_client=True) as client:
+        (run, *_) = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC, limit=1)
+        of_run = FlowRunFilter(id=FlowRunFilterId(any_=[run.id]))
+        solves = [one for one in client.read_task_runs(flow_run_filter=of_run) if one.name.startswith("local_solve")]
+        client.delete_concurrency_limit_by_tag("local_solve")
+    solves.sort(key=lambda one: one.start_time)
+    assert len(solves) >= 9
+    assert all(one.end_time <= other.start_time for one, other in pairwise(solves))
+
+
+ENDLESS = ("-a", "notears-admm", "-p", "preset=paper", "-p", "rounds=1000000", "-p", "tolerance=1e-300")
+
+
+def test_a_scheduled_run_is_shown_with_its_zone_and_is_cancelled_on_its_page(shown, page):
+    """It ends within seconds, with what it has learned so far."""
+    out, prefect, _ = shown
+    opened = page[0]
+    words = [sys.executable, "-m", "fedbnsl.flows.cli.main", "serve", "study", *ENDLESS, "--name", "zoned"]
+    words += ["--cron", "0 3 * * *", "--timezone", "Europe/Vienna"]
+    with subprocess.Popen(
+        words, cwd=out.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as serving:
+        try:
+            lines = iter(serving.stdout.readline, "")
+            assert any("next run: " in line and " 03:00 CE" in line for line in lines)
+            Thread(target=serving.stdout.read, daemon=True).start()
+            with get_client(sync_client=True) as client:
+                named = DeploymentFilter(name=DeploymentFilterName(any_=["zoned"]))
+                while not (found := client.read_deployments(deployment_filter=named)):
+                    time.sleep(0.5)
+                deployment = found[0].id
+                run = client.create_flow_run_from_deployment(deployment).id
+            opened.goto(f"{prefect}/deployments/deployment/{deployment}")
+            opened.get_by_text("Description", exact=True).first.click()
+            seen(page, "prefect-schedule", "At 03:00 AM", "cron 0 3 * * * in Europe/Vienna")
+            opened.goto(f"{prefect}/runs/flow-run/{run}")
+            seen(page, "prefect-running", "round 2 of at most")
+            opened.get_by_role("button", name="Cancel").first.click()
+            opened.get_by_role("button", name="Confirm").last.click()
+            asked = time.monotonic()
+            with get_client(sync_client=True) as client:
+                while not (state := client.read_flow_run(run).state).is_final():
+                    time.sleep(0.2)
+            assert time.monotonic() - asked < 30.0
+            opened.reload()
+            seen(page, "prefect-cancelled", "Cancelled")
+        finally:
+            serving.terminate()
+            serving.wait(60)
+    assert state.is_cancelled()
+    assert "what was learned is in" in state.message
+    (folder,) = (out.parent / "runs").glob("notears-admm-study-*")
+    assert (folder / "structure.csv").exists()
 
 
 def test_the_run_table_of_mlflow_has_scores_and_readable_names(shown, page):
