@@ -22,7 +22,6 @@ from fedbnsl.algorithms.dynamic.fdbnl import Dynotears, Fdbnl
 from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl
 from fedbnsl.algorithms.dynamic.var import Var
 from fedbnsl.algorithms.events.fed_hawkes import FedHawkes
-from fedbnsl.algorithms.mlp.network import NotearsMlp, NotearsMlpAdmm
 from fedbnsl.algorithms.moments.secure_additive import SecureAdditive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.moments.secure_lingam import SecureLingam
@@ -30,6 +29,9 @@ from fedbnsl.algorithms.moments.secure_sum import DpCovariance, SecureSum
 from fedbnsl.algorithms.score.families import SearchSettings, SecureSearch
 from fedbnsl.algorithms.score.fed_ges import FedGes
 from fedbnsl.algorithms.score.rfcd import Rfcd
+
+from .algorithms.mlp.admm import NotearsMlpAdmm
+from .algorithms.mlp.pooled import NotearsMlp
 
 
 class NotearsLocal(Notears):

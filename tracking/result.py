@@ -24,7 +24,7 @@ from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.implied import NO_FIT, Fit
 from fedbnsl.algorithms.events.hawkes import Intensities
 from fedbnsl.algorithms.graphs.cpdag import experimental_arcs
-from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, EdgeFigures, EdgeKey, LaggedEdge
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, LaggedEdge
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.bif import format_bif
@@ -32,6 +32,7 @@ from fedbnsl.algorithms.parameters.forecast_errors import Forecasts
 from fedbnsl.algorithms.parameters.networks import Network, network_as_json
 from fedbnsl.algorithms.statistics.moments import spectral_radius
 
+from ..algorithms.graphs.edge_figures import EdgeFigures, EdgeKey
 from .comparison import Comparison
 from .metrics import MetricValue
 

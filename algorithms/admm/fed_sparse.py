@@ -39,20 +39,9 @@ from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Count, Factor, NonNegative, Positive
 from ..graphs.structure import Structure
-from .consensus import (
-    Additions,
-    Broadcast,
-    ConsensusSettings,
-    Lasso,
-    LassoSolver,
-    LinearModel,
-    MomentsOf,
-    RefinedSettings,
-    Reply,
-    consensus_admm,
-    replace_zeros,
-    weighted_moments,
-)
+from .consensus import Broadcast, Reply, consensus_admm
+from .problem import Lasso, LassoSolver, LinearModel, MomentsOf, replace_zeros, weighted_moments
+from .settings import Additions, ConsensusSettings, RefinedSettings
 from .staged_admm import refined_admm
 
 

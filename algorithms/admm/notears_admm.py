@@ -17,9 +17,11 @@ from scipy.linalg import cho_factor, cho_solve
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
 from ..core.settings import NonNegative
-from .consensus import Broadcast, Lasso, MomentsOf, RefinedSettings, Reply
+from .consensus import Broadcast, Reply
 from .fed_sparse import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, consensus_of, paper_settings
-from .staged_admm import least_squares
+from .model_metric import least_squares
+from .problem import Lasso, MomentsOf
+from .settings import RefinedSettings
 
 
 @dataclass(frozen=True)

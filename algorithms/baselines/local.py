@@ -21,7 +21,7 @@ from ..core.schema import FloatArray, Schema
 from ..dynamic.fdbnl import dynotears
 from ..graphs.compare import compare
 from ..graphs.structure import Structure, stacked, unstacked
-from ..mlp.network import notears_mlp
+from ..mlp.pooled import notears_mlp
 
 
 class Thresholded(Protocol):

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..constraint.evidence import exact_evidence
 from ..constraint.federated import Server as ConstraintServer
-from ..constraint.federated import exact_evidence, federated_search
+from ..constraint.federated import federated_search
 from ..constraint.orientation import FCI, PC
 from ..constraint.settings import ConstraintSettings
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, single_reply

@@ -22,8 +22,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.consensus import change_between, soft_threshold
-from ..admm.staged_admm import forward, implied_covariance
+from ..admm.acyclicity import soft_threshold
+from ..admm.consensus import change_between
+from ..admm.model_metric import implied_covariance
+from ..admm.orders import forward
 from ..core.protocol import Replies, Sparse
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure

@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.consensus import Change, Terms, change_between, soft_threshold
-from ..admm.staged_admm import forward
+from ..admm.acyclicity import soft_threshold
+from ..admm.consensus import Change, Terms, change_between
+from ..admm.orders import forward
 from ..compiled import njit
 from ..core.promise import Release
 from ..core.schema import FloatArray, Schema

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..admm import fed_sparse, notears_admm
-from ..admm.consensus import MomentsOf
 from ..admm.fed_sparse import Notears
-from ..constraint.independence import fisher_z
+from ..admm.problem import MomentsOf
+from ..constraint.moment_tests import fisher_z
 from ..constraint.orientation import PC
 from ..constraint.search import create_plan, run
 from ..constraint.settings import ConstraintSettings

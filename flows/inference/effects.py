@@ -34,7 +34,6 @@ from fedbnsl.algorithms.effects.answer import (
     model_estimator,
 )
 from fedbnsl.algorithms.effects.identification import EffectKind, identify
-from fedbnsl.algorithms.effects.interventions import LEVEL, Estimate, WithinMoments
 from fedbnsl.algorithms.effects.variability import between_silos, over_resamples, placebo_of
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -42,6 +41,7 @@ from fedbnsl.algorithms.parameters import regressions
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, SamplingScheme, Server, resampled_schema, structures
 from fedbnsl.tracking.result import RunResult
 
+from ...algorithms.effects.linear import LEVEL, Estimate, WithinMoments
 from ..job.follow_up import resample_spec
 from ..job.preparation import with_knowledge
 from .run_data import MOMENTS, RunData, has_moments, moments_of, read_run_data, within_moments

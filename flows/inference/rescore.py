@@ -18,7 +18,7 @@ from fedbnsl.algorithms.core.schema import unescape_formula
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.implied import NO_FIT
 from fedbnsl.algorithms.errors import BadInput, quoted
-from fedbnsl.algorithms.graphs.edges import NO_FIGURES, edge_count
+from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import condition_column, declarations, owner_column
@@ -27,6 +27,7 @@ from fedbnsl.data.folder.targets import named_targets
 from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import Diagnosed, HeldOutScores, Parameters, RunResult
 
+from ...algorithms.graphs.edge_figures import NO_FIGURES
 from ..engines.inline import inline_session
 from ..job.follow_up import diagnose, not_diagnosed, parameters
 from ..job.goodness_of_fit import published_fit

@@ -21,7 +21,7 @@ from fedbnsl.algorithms.core.spec import SERIES, Algorithm
 from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied
 from fedbnsl.algorithms.diagnosis.implied import Fit
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
-from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, EdgeFigures, EdgeKey, key_of
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.privacy.disclosure_control import rare_indicators
 from fedbnsl.algorithms.resampling.held_out import MIN_SILOS, HeldOut, scores_by_silo
@@ -30,6 +30,8 @@ from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.tracking.publication import rounded
 from fedbnsl.tracking.result import HeldOutScores
 
+from ...algorithms.diagnosis import implied_tables
+from ...algorithms.graphs.edge_figures import EdgeFigures, EdgeKey, key_of
 from .follow_up import Sums, count_tables, has_own_weights, is_nonlinear
 from .job import Job, Session, extra_exchange, unless_refused
 
@@ -142,14 +144,14 @@ def _fit_of_labels(
 ) -> tuple[Fit, Figures]:
     """The fit to the counts in `sums`; without them, for example if an owner refused them, to counts of its own."""
     sent, server = 0, sums
-    if not isinstance(server, implied.Server):
+    if not isinstance(server, implied_tables.Server):
         found = count_tables(job, session, algorithm, structure)
         if found.lost:
             return Fit("not tested, because too few silos responded"), {}
         sent, server = found.bytes_sent, found.last.server
     blank, dag = job.settings.small_cells == "blank", server.dag
     figures = edge_figures.figures_of_tables(server, _bdeu(job.spec.settings, len(dag)), blank=blank)
-    fit = replace(implied.fit_of_tables(server, blank=blank), bytes_sent=sent)
+    fit = replace(implied_tables.fit_of_tables(server, blank=blank), bytes_sent=sent)
     return fit, edge_figures.by_key(figures, edge_figures.keys_of(dag, server.schema.variables, 0))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.admm.consensus import ConsensusSettings
+from fedbnsl.algorithms.admm.settings import ConsensusSettings
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds, silo_generator

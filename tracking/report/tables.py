@@ -9,22 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedbnsl.algorithms.core.schema import Schema, pluralize
-from fedbnsl.algorithms.graphs.edges import (
-    Category,
-    ClassifiedEdges,
-    Edge,
-    LaggedEdge,
-    key_of,
-    known_figures,
-    padded_lagged_weights,
-    weighted,
-)
+from fedbnsl.algorithms.graphs.edges import Category, ClassifiedEdges, Edge, LaggedEdge, padded_lagged_weights, weighted
 from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.statistics.transforms import FORMULAS
 
+from ...algorithms.graphs.edge_figures import key_of, known_figures
 from ..comparison import Comparison
 from ..metrics import shown_in
 from ..result import FoundTargets, RunResult, SiloEdge, radius_of

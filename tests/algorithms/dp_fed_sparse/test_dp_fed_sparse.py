@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedbnsl.algorithms.admm.consensus import Lasso
 from fedbnsl.algorithms.admm.fed_sparse import pgcd
+from fedbnsl.algorithms.admm.problem import Lasso
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.protocol import rounds

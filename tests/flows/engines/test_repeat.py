@@ -12,7 +12,7 @@ import pytest
 
 from fedbnsl import learn
 from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
-from fedbnsl.algorithms.graphs.compare import structure_changes
+from fedbnsl.algorithms.graphs.changes import structure_changes
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.fingerprint import rows_digest
 from fedbnsl.data.folder.folder import silo_files

@@ -13,7 +13,7 @@ import fedbnsl
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.effects.answer import Candidate, Effect, EffectReport
 from fedbnsl.algorithms.effects.identification import AdjustmentSet
-from fedbnsl.algorithms.effects.interventions import Estimate, adjusted_effect
+from fedbnsl.algorithms.effects.linear import Estimate, adjusted_effect
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.cli.effect import strongest_first
 from fedbnsl.flows.cli.main import main
