@@ -36,7 +36,7 @@ from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse, plan
 from fedbnsl.algorithms.dp_fed_sparse.silo import SPREAD_CAP, clip_to_scale, residuals
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import shares_sensitivity, truncated_squares
-from fedbnsl.algorithms.moments.secure_sum import SummedMoments, clipping_ball
+from fedbnsl.algorithms.moments.summed import SummedMoments, clipping_ball
 from fedbnsl.algorithms.privacy import gram
 from fedbnsl.algorithms.privacy.tight import Composition, tight_delta
 from fedbnsl.algorithms.statistics.count_tables import count

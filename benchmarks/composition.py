@@ -21,7 +21,8 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse, plan
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import SLACK, GumbelGaussian, gumbel_scale, shares_sensitivity
-from fedbnsl.algorithms.moments.secure_sum import SecureSum, SummedMoments, dp_covariance_plan, secure_sum_plan
+from fedbnsl.algorithms.moments.secure_sum import SecureSum, dp_covariance_plan, secure_sum_plan
+from fedbnsl.algorithms.moments.summed import SummedMoments
 from fedbnsl.algorithms.privacy import gram
 from fedbnsl.algorithms.privacy.discrete_gaussian import noise_on_grid
 from fedbnsl.algorithms.privacy.ledger import PrivateSettings

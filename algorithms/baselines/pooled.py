@@ -22,9 +22,10 @@ from ..core.schema import Schema
 from ..core.settings import Quota
 from ..graphs.cpdag import cpdag, member_of
 from ..graphs.structure import Structure
+from ..score.arcs import Arcs, arcs_of, dags_of
 from ..score.discrete import consistent_member
 from ..score.families import FusionSettings, SearchSettings, no_families
-from ..score.fed_ges import Arcs, arcs_of, dags_of, fuse
+from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
 from ..score.procedures import (
     BOSS,

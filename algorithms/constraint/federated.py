@@ -1,8 +1,9 @@
 """A constraint-based search over silos: the algorithm for a method (PC, FCI) and a kind of evidence.
 
 The search runs at the server. A silo answers queries about its rows with numbers; the server needs only their sum.
-`Evidence` defines the queries and how the replies decide the tests (see below, and the votes in
-`baselines/`). If a silo drops out, the tests of that exchange use the rows of the others.
+`Evidence` defines the queries and how the replies decide the tests: `evidence.py` for sums, `projection.py` for random
+projections, and `baselines/vote_on_tests.py` for votes. If a silo drops out, the tests of that exchange use the rows of
+the others.
 """
 
 from collections.abc import Callable, Mapping

@@ -94,7 +94,7 @@ class Bdeu:
 
     def of(self, counts: FloatArray) -> float:
         """The score of a child without the prior, from its counts `[states of the parents, levels]`."""
-        from scipy.special import gammaln  # as above
+        from scipy.special import gammaln  # late, because listing the commands must not import SciPy
 
         each, total = self.ess / counts.size, self.ess / len(counts)
         cells = gammaln(each + counts) - gammaln(each)

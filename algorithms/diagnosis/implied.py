@@ -349,7 +349,7 @@ def fisher_c(p: FloatArray, shared: float) -> FisherC:
 
     Source: Brown 1975, Biometrics 31, 987-992.
     """
-    from scipy.special import chdtrc  # as above
+    from scipy.special import chdtrc  # late, because listing the commands must not import SciPy
 
     statistic, mean = float(-2 * np.log(np.maximum(p, MIN_P)).sum()), 2.0 * len(p)
     scale = (4 * len(p) + 8 * shared) / (2 * mean)

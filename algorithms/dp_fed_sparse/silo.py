@@ -251,7 +251,7 @@ def releases(silo: Silo, message: Broadcast) -> tuple[Release, ...]:
 
 
 def local_solve(silo: Silo, message: Broadcast, settings: DpFedSparse) -> tuple[Silo, Reply]:
-    """The state and the reply to `message` (see the module)."""
+    """The state and the reply to `message`."""
     d = silo.table.shape[1]
     nothing = np.zeros((d, d))
     if not len(message.scales):

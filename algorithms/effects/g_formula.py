@@ -30,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from ..parameters.distributions import Linear, Tabular
 from ..parameters.inference import joint_table
-from ..parameters.networks import Linear, Network, Tabular
+from ..parameters.networks import Network
 from .linear import Estimate, OddsRatio
 
 MAX_JOINT_CELLS = 2_000_000

@@ -93,7 +93,7 @@ def quantile(degrees: float, level: float = LEVEL) -> float:
 def adjusted_effect(moments: WithinMoments, x: int, y: int, covariates: Sequence[int]) -> Estimate:
     """The coefficient of `x` in the regression of `y` on `x` and the `covariates`, with its 95 % interval.
 
-    Method: see the module. Raises `ValueError` if there are too few rows, or if a regressor is constant or a linear
+    Raises `ValueError` if there are too few rows, or if a regressor is constant or a linear
     combination of the others.
     """
     b, variances, degrees = regression(moments, y, (x, *covariates))

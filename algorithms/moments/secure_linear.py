@@ -36,8 +36,9 @@ from ..graphs.cpdag import cpdag, dag_extension, pdag_with_knowledge
 from ..graphs.structure import Structure, stacked
 from ..score.experiment_scores import experiment_basis
 from ..score.families import OrderSettings, TargetRows
-from ..score.gaussian_order import BestOrder, gaussian_boss
-from ..statistics.em import about_own_means, centred_windows_with_gaps
+from ..score.gaussian_order import gaussian_boss
+from ..score.order_starts import BestOrder
+from ..statistics.expected_moments import about_own_means, centred_windows_with_gaps
 from ..statistics.lagged import centred_means, window_moments, window_schema
 from ..statistics.moments import (
     Table,

@@ -31,7 +31,7 @@ from ..core.release import Statistic, statistic_of
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
 from ..graphs.cpdag import dag_extension
-from ..statistics.em import about_own_means
+from ..statistics.expected_moments import about_own_means
 from ..statistics.moments import Table, column_units, product_units, regression_weights, residual_variances
 from ..statistics.packing import from_triangle, triangle
 

@@ -257,7 +257,7 @@ class ScoreSettings(Settings):
 
 @dataclass(frozen=True)
 class OrderSettings(Settings):
-    """Settings of a search over orders of the variables with several starts (`gaussian_order.py`)."""
+    """Settings of a search over orders of the variables with several starts (`order_starts.py`)."""
 
     starts: Count = 10
     """largest number of random orders to start from"""

@@ -22,7 +22,7 @@ from ..compiled import njit
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
 from ..graphs.dag import topological_order
-from .boss import Starts, advance_starts, best_graph, copy_starts, starts_of
+from .boss_starts import Starts, advance_starts, best_graph, copy_starts, starts_of
 from .discrete import apply_knowledge, consistent_member
 from .families import UNKNOWN, Batch, Families, SearchSettings, families_of, find, no_families
 from .ges import WITH_TURNS, EquivalenceSearch, advance, search_from

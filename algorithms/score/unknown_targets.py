@@ -36,7 +36,8 @@ from ..core.schema import Schema
 from ..statistics.rows import Query, Rows, bytes_of
 from .families import Batch, SecureSearch, families_of
 from .mechanisms import Sums, classes_of
-from .secure_search import BossServer, secure_boss, structure, sums_of_conditions, tables_of_sums, units_of
+from .search_server import BossServer, structure
+from .secure_search import secure_boss, sums_of_conditions, tables_of_sums, units_of
 
 MIN_UNCHANGED = 2
 """minimum number of conditions that share all mechanisms, for these to count as unchanged"""

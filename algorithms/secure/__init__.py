@@ -5,14 +5,14 @@ the version for an honest-but-curious coordinator, for up to 32 silos in a full 
 coordinator sends every silo one message and receives one answer:
 
 1. `advertise`: every silo sends its public X25519 key of the run, and hashes of two fresh secrets (`participant`).
-2. `share`: every silo splits two secrets among all silos: the seed of its self-mask and the key of its escrow. Each
-   share is sealed for its receiver (`masks`), and the coordinator only forwards it. The silo also sends its escrow to
-   the coordinator: the encrypted keys of its masks with all peers in this session.
+2. `share`: every silo splits two secrets among all silos (`secret_sharing`): the seed of its self-mask and the key of
+   its escrow. Each share is sealed for its receiver (`masks`), and the coordinator only forwards it. The silo also
+   sends its escrow to the coordinator: the encrypted keys of its masks with all peers in this session.
 3. `mask`: every silo sends its vector plus its self-mask, plus or minus one mask for each of its pairs (`masks`). The
    pairwise masks cancel in the sum over the silos.
 4. `unmask`: for each silo that answered phase 3, the silos reveal their shares of its self-mask seed. For each silo
    that did not, they reveal their shares of its escrow key. The coordinator subtracts the remaining masks
-   (`participant.recover`).
+   (`recovery.recover`).
 
 Silos may drop out in any phase. If at least `threshold` of them remain, the coordinator obtains the exact sum over the
 silos that answered phase 3; otherwise the protocol aborts. `exchange.secure_sum` runs the phases over any transport,

@@ -21,7 +21,8 @@ from functools import lru_cache
 from ..core import wire
 from . import masks
 from .masks import MAX_SILOS, Aborted, Refused, Ring, RunKey, SecureSession
-from .participant import Participant, create_participant, read_by_silo, read_parts, sum_of_vectors
+from .messages import read_by_silo, read_parts, sum_of_vectors
+from .participant import Participant, create_participant
 
 COMMITMENT_BYTES = 16
 """the length of a commitment in bytes: half of the length in a full mesh. Half suffices, because a silo that changes

@@ -16,7 +16,8 @@ import numpy as np
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.bif import parse_bif
-from fedbnsl.algorithms.parameters.networks import Network, network_from_json
+from fedbnsl.algorithms.parameters.network_json import network_from_json
+from fedbnsl.algorithms.parameters.networks import Network
 
 from ..defaults import DISCRETE, GAUSSIAN
 from ..federated import FederatedData, continuous, silo_names

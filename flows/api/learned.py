@@ -246,7 +246,7 @@ class Learned:
         model is a `Network` of this package, with `sample` and `query`. Raises `ValueError`, with the reason, if
         there is no model.
         """
-        from fedbnsl.tracking.result import network_of
+        from fedbnsl.tracking.model import network_of
 
         network = network_of(self.result)
         return self.to_pgmpy() if network.in_pgmpy else network
@@ -257,7 +257,7 @@ class Learned:
         Raises `ValueError`, with the reason, if there is no such network. pgmpy has no networks of mixed variables; use
         `model` for these.
         """
-        from fedbnsl.tracking.result import pgmpy_model
+        from fedbnsl.tracking.model import pgmpy_model
 
         return pgmpy_model(self.result)
 
@@ -267,7 +267,7 @@ class Learned:
 
         Raises `ValueError` with the reason for other structures.
         """
-        from fedbnsl.tracking.result import pgmpy_dynamic
+        from fedbnsl.tracking.model import pgmpy_dynamic
 
         return pgmpy_dynamic(self.result.structure)
 

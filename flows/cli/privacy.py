@@ -155,7 +155,7 @@ def forecast_of(
     `plan` gives the noise of an algorithm that learns from second moments; any other algorithm states its own noise.
     """
     from fedbnsl.algorithms import registry
-    from fedbnsl.algorithms.moments.secure_sum import noise_level
+    from fedbnsl.algorithms.moments.summed import noise_level
     from fedbnsl.algorithms.privacy.zcdp import forecast
 
     spec = registry.specify(name, epsilon=epsilon, delta=delta)

@@ -17,7 +17,8 @@ from urllib.parse import quote
 from fedbnsl.algorithms.core.protocol import BROKEN_OFF
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.bif import parse_bif
-from fedbnsl.algorithms.parameters.networks import Network, network_from_json
+from fedbnsl.algorithms.parameters.network_json import network_from_json
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.data.folder.about import read_about
 from fedbnsl.data.folder.folder import TRUTH, place_of
 from fedbnsl.data.folder.truth import read_structure

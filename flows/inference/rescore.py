@@ -18,6 +18,7 @@ from fedbnsl.algorithms.core.schema import unescape_formula
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.implied import NO_FIT
 from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.graphs.edge_figures import NO_FIGURES
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData
@@ -27,7 +28,6 @@ from fedbnsl.data.folder.targets import named_targets
 from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import Diagnosed, HeldOutScores, Parameters, RunResult
 
-from ...algorithms.graphs.edge_figures import NO_FIGURES
 from ..engines.inline import inline_session
 from ..job.follow_up import diagnose, not_diagnosed, parameters
 from ..job.goodness_of_fit import published_fit

@@ -13,6 +13,7 @@ from uuid import uuid4
 import numpy as np
 
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.effects.linear import WithinMoments
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.regressions import (
     Regressions,
@@ -28,7 +29,6 @@ from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.data.folder.targets import named_targets
 from fedbnsl.tracking.result import RunResult
 
-from ...algorithms.effects.linear import WithinMoments
 from ..engines.inline import inline_session
 from ..job.job import ExchangeResult, Job, Session, extra_exchange
 from ..job.preparation import with_units

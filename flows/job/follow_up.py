@@ -17,7 +17,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import AUTO, FloatArray, Schema
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import columns, exchange, findings, missingness, series_findings
+from fedbnsl.algorithms.diagnosis import columns, exchange, findings, implied_tables, missingness, series_findings
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import Extension, dag_extension
@@ -37,7 +37,6 @@ from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Parameters
 
-from ...algorithms.diagnosis import implied_tables
 from .job import ExchangeResult, Job, Session, extra_exchange, unless_refused
 from .preparation import outlier_refusal, with_knowledge
 from .truth_scores import structure_scores

@@ -18,9 +18,10 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm
-from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied
+from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied, implied_tables
 from fedbnsl.algorithms.diagnosis.implied import Fit
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
+from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey, key_of
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.privacy.disclosure_control import rare_indicators
@@ -30,8 +31,6 @@ from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.tracking.publication import rounded
 from fedbnsl.tracking.result import HeldOutScores
 
-from ...algorithms.diagnosis import implied_tables
-from ...algorithms.graphs.edge_figures import EdgeFigures, EdgeKey, key_of
 from .follow_up import Sums, count_tables, has_own_weights, is_nonlinear
 from .job import Job, Session, extra_exchange, unless_refused
 

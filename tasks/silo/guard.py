@@ -29,10 +29,11 @@ from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 from fedbnsl.data.folder.cells import missing_words
 
 from .journal import BadRecord
+from .members import Members
 from .policy import UNRESTRICTED, NotAllowed, Policy
 from .readers import ReaderLost
 from .rows import AnyDescribed, Described, DescribedPooled
-from .runs import Members, RunTerms
+from .runs import RunTerms
 
 MIN_DESCRIBED_ROWS = 10
 """minimum number of rows for a description by a silo under a policy: a description of one row would disclose the row"""

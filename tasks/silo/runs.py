@@ -12,8 +12,8 @@ records which sum of a round the silo helped to unmask, so that nobody obtains t
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -24,107 +24,22 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
-from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer, read_survivors, session_of
+from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer, read_survivors
+from fedbnsl.algorithms.secure.masked_round import session_of
 from fedbnsl.algorithms.secure.masks import PROTOCOL, Phase, Refused, Ring, RunKey, SecureSession
-from fedbnsl.algorithms.secure.participant import KEYS_BYTES, Participant, read_by_silo, read_session
+from fedbnsl.algorithms.secure.messages import KEYS_BYTES, read_by_silo, read_session
+from fedbnsl.algorithms.secure.participant import Participant
 from fedbnsl.algorithms.secure.sparse import ADVERTISED_BYTES, pack_keys, read_keys
-from fedbnsl.algorithms.statistics.lagged import adjusted_series
+from fedbnsl.algorithms.statistics.adjusted_passes import adjusted_series
 from fedbnsl.algorithms.statistics.outliers import screened
 from fedbnsl.algorithms.statistics.transforms import require_row_wise, transformed
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
 from .journal import Journal, RunState
+from .members import Members
 
 if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-
-# The silos whose certificates an owner knows, and the signatures of their mask keys.
-#
-# The masks of a secure sum hide a summand only if the other silos are real: a coordinator that invents silos knows
-# their masks. So every silo signs its mask keys, together with the session, with the private key of its certificate. A
-# silo refuses mask keys whose signature does not belong to a certificate that the silo's owner knows.
-
-
-SIGNED = b"fedbnsl mask keys\0"
-"""the prefix of signed content, so that signatures for other purposes are not valid here"""
-
-
-@dataclass(frozen=True)
-class Members:
-    """The silos whose certificates an owner knows, and the owner's own certificate and key."""
-
-    fingerprints: Mapping[str, str]
-    """by silo, the SHA-256 fingerprint of its certificate in hexadecimal"""
-    certificate: bytes = field(repr=False)
-    """the owner's certificate in DER"""
-    key: ec.EllipticCurvePrivateKey = field(repr=False)
-
-    @classmethod
-    def read(cls, fingerprints: Mapping[str, str], certificate: bytes, key: bytes) -> Members:
-        """The members, for an owner with this PEM certificate and key; raises `BadInput` if either is unusable."""
-        from cryptography import x509  # imported late, here and below: runs on one machine have no certificates
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        try:
-            own = x509.load_pem_x509_certificate(certificate)
-            private = serialization.load_pem_private_key(key, password=None)
-        except (ValueError, TypeError) as error:
-            raise BadInput(f"certificate or key cannot be read ({error})") from None
-        if not isinstance(private, ec.EllipticCurvePrivateKey):
-            raise BadInput("the key is not one created by `fedbnsl federation init`")
-        return cls(dict(fingerprints), own.public_bytes(serialization.Encoding.DER), private)
-
-    @property
-    def own_fingerprint(self) -> str:
-        """The fingerprint of the owner's own certificate."""
-        from cryptography import x509
-
-        return fingerprint_of(x509.load_der_x509_certificate(self.certificate))
-
-    def attest(self, session: SecureSession, silo: str, keys: bytes) -> bytes:
-        """`keys`, which `silo` advertises in `session`, followed by the owner's signature and certificate."""
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        signature = self.key.sign(_statement(session, silo, keys), ec.ECDSA(hashes.SHA256()))
-        return keys + wire.encode((signature, self.certificate))
-
-    def check(self, session: SecureSession, silo: str, peer: str, attested: bytes, size: int) -> bytes:
-        """The keys of `peer`, the first `size` bytes of `attested`; raises `Refused` unless `peer` has signed them.
-
-        The certificate of the signature must have the fingerprint that the owner knows for `peer`.
-        """
-        from cryptography import x509
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        keys, proof = attested[:size], attested[size:]
-        try:
-            signature, certificate = wire.decode(tuple[bytes, bytes], proof)
-            loaded = x509.load_der_x509_certificate(certificate)
-            public = loaded.public_key()
-            known = fingerprint_of(loaded) == self.fingerprints.get(peer)
-            if not known or not isinstance(public, ec.EllipticCurvePublicKey):
-                raise Refused(f"{silo} refuses to share: it does not know the certificate of {peer}")
-            public.verify(signature, _statement(session, peer, keys), ec.ECDSA(hashes.SHA256()))
-        except (InvalidSignature, ValueError, TypeError, KeyError):
-            raise Refused(f"{silo} refuses to share: the mask keys of {peer} are not signed by {peer}") from None
-        return keys
-
-
-def fingerprint_of(certificate: x509.Certificate) -> str:
-    """The SHA-256 fingerprint of a certificate, in hexadecimal."""
-    from cryptography.hazmat.primitives import hashes
-
-    return certificate.fingerprint(hashes.SHA256()).hex()
-
-
-def _statement(session: SecureSession, silo: str, keys: bytes) -> bytes:
-    return SIGNED + wire.encode((session, silo, keys))
+    pass
 
 
 @dataclass(frozen=True, eq=False)

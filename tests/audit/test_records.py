@@ -18,7 +18,7 @@ from fedbnsl.algorithms.core.protocol import Sparse
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
-from fedbnsl.algorithms.score.fed_ges import Arcs, dag_of
+from fedbnsl.algorithms.score.arcs import Arcs, dag_of
 from fedbnsl.algorithms.secure.masks import Refused
 from fedbnsl.algorithms.statistics.rows import Query
 from fedbnsl.data.folder.about import declarations

@@ -25,6 +25,7 @@ from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
 
 from ..comparison import COUNTED
 from ..metrics import MetricValue, shown_in, table_rows
+from ..model import MODELS, model_file
 from ..pictures.delays import draw_delays, share_times
 from ..pictures.drawing import CHANGED, SET
 from ..pictures.picture import (
@@ -36,16 +37,8 @@ from ..pictures.picture import (
     draw_rounds,
     draw_structure,
 )
-from ..result import (
-    CANDIDATE_COLUMNS,
-    MODELS,
-    NOT_COVERED,
-    SUPPRESSED_CELLS,
-    RunResult,
-    model_file,
-    series_warnings,
-    strengths_in,
-)
+from ..result import CANDIDATE_COLUMNS, NOT_COVERED, SUPPRESSED_CELLS, RunResult, strengths_in
+from ..series_warnings import series_warnings
 from . import files
 from .statements import MAX_STATEMENTS, Statement, statements
 from .tables import (
@@ -215,7 +208,7 @@ class TablesBeside:
 
 @dataclass(frozen=True)
 class Explorer:
-    """The interactive view of the graph (`report.py`)."""
+    """The interactive view of the graph (`explore.py`)."""
 
     opened: bool
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedbnsl.algorithms.core.schema import Schema, pluralize
+from fedbnsl.algorithms.graphs.edge_figures import key_of, known_figures
 from fedbnsl.algorithms.graphs.edges import Category, ClassifiedEdges, Edge, LaggedEdge, padded_lagged_weights, weighted
 from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
 from fedbnsl.algorithms.graphs.strengths import Strengths
@@ -16,10 +17,11 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.statistics.transforms import FORMULAS
 
-from ...algorithms.graphs.edge_figures import key_of, known_figures
 from ..comparison import Comparison
 from ..metrics import shown_in
-from ..result import FoundTargets, RunResult, SiloEdge, radius_of
+from ..result import FoundTargets, RunResult
+from ..series_warnings import radius_of
+from ..silo_edges import SiloEdge
 
 SCROLLING_ROWS = 24
 """number of rows above which a table scrolls; shorter tables are shown whole, because a reader may not notice the

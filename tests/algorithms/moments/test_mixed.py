@@ -14,7 +14,8 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.moments.mixed import all_scales, coded_rows, summed_columns
-from fedbnsl.algorithms.moments.secure_sum import SecureSum, clipping_ball, secure_sum_plan
+from fedbnsl.algorithms.moments.secure_sum import SecureSum, secure_sum_plan
+from fedbnsl.algorithms.moments.summed import clipping_ball
 from fedbnsl.algorithms.privacy import gram
 from fedbnsl.data.generators.mixed import mixed
 from fedbnsl.tasks.transport.in_process import InProcessFederation

@@ -15,8 +15,8 @@ from fedbnsl.algorithms.dp_fed_sparse.settings import huber, product
 from fedbnsl.algorithms.dp_fed_sparse.silo import clip_to_scale, residuals
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import SLACK, shares_sensitivity, truncated_squares
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.moments import secure_sum
-from fedbnsl.algorithms.moments.secure_sum import Broadcast
+from fedbnsl.algorithms.moments import summed
+from fedbnsl.algorithms.moments.summed import Broadcast
 from fedbnsl.algorithms.privacy import gram
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
@@ -53,7 +53,7 @@ def summands(name, kind, record):
     schema = CASES[kind]
     silo = algorithm.open_silo(table_with(record, kind), schema, "s", np.random.default_rng(0))
     of_scales = np.full(len(silo.measured), 1e-3)  # so small that the greatest float is infinite in its unit
-    with patch.object(secure_sum, "discrete_gaussian", lambda bits, variance, size: np.zeros(size, np.int64)):
+    with patch.object(summed, "discrete_gaussian", lambda bits, variance, size: np.zeros(size, np.int64)):
         keyed = algorithm.private.with_key(silo, bytes(32))
         return [algorithm.local_solve(keyed, Broadcast(s))[1].values for s in (np.empty(0), of_scales)], silo
 

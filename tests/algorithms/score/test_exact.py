@@ -8,7 +8,7 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag, member_of
 from fedbnsl.algorithms.score import families
-from fedbnsl.algorithms.score.boss import best_dag, request_all_families
+from fedbnsl.algorithms.score.exact_search import best_dag, request_all_families
 from fedbnsl.algorithms.score.families import Batch, SearchSettings, no_families
 from fedbnsl.algorithms.score.ges import score_pending
 

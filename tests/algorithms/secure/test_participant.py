@@ -4,7 +4,8 @@ import pytest
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.secure.exchange import secure_sum
 from fedbnsl.algorithms.secure.masks import Refused
-from fedbnsl.algorithms.secure.participant import Participant, Revealed, advertise, mask, share, unmask
+from fedbnsl.algorithms.secure.messages import Revealed
+from fedbnsl.algorithms.secure.participant import Participant, advertise, mask, share, unmask
 
 ME, PEER = "silo 00", "silo 01"
 VECTOR = np.arange(5, dtype=np.uint64)

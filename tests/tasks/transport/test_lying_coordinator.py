@@ -13,7 +13,7 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.secure.exchange import new_attempt, session_of
+from fedbnsl.algorithms.secure.masked_round import new_attempt, session_of
 from fedbnsl.algorithms.secure.masks import Refused
 from fedbnsl.data.folder.about import Declared, declarations
 from fedbnsl.flows.cli.federation import init_federation

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedbnsl.algorithms.parameters.networks import Linear, Logistic, Tabular, network_as_json
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.network_json import network_as_json
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy, save_pyfunc
-from fedbnsl.tracking.result import pgmpy_model
+from fedbnsl.tracking.model import pgmpy_model
 from tests.algorithms.parameters.networks import numbered
 from tests.tracking.labelled import discrete, of
 
