@@ -86,9 +86,8 @@ def answer(
     summand. The caller decides whether to take part in the session (`state.session`). If it stores the state or the
     answer, it must store both together.
 
-    Raises `Refused` if an answer would not be safe, and for a repeated request in any phase but `unmask`. A caller that
-    must repeat an answer has to store it, so that `vector` is not called twice. Raises `Aborted` for an unreadable
-    message.
+    Raises `Refused` if an answer would not be safe, and for a repeated request. A caller that must repeat an answer has
+    to store it, so that `vector` is not called twice. Raises `Aborted` for an unreadable message.
     """
     if phase == "advertise":
         session = read_session(message, COORDINATOR)

@@ -1,10 +1,10 @@
 """A silo's side of a secure sum (Bonawitz et al. 2017, Fig. 4).
 
-It is an immutable state that each phase replaces. All randomness of a silo in a session is derived from
-the 32 bytes of entropy given at the start, which must be fresh from the operating system for every session. Therefore
-the functions are deterministic, and a stored state gives the same answers again. The state does not include the key of
-the run. It contains only what later phases need: `mask` erases the keys of the session, and `unmask` erases all shares
-but keeps its answer. So a silo can neither mask a second vector nor answer for a second set of survivors.
+It is an immutable state that each phase replaces. All randomness of a silo in a session is derived from the 32 bytes of
+entropy given at the start, which must be fresh from the operating system for every session. Therefore the functions are
+deterministic, and a stored state gives the same answers again. The state does not include the key of the run. It
+contains only what later phases need: `mask` erases the keys of the session, and `unmask` erases all shares. So a silo
+can neither mask a second vector nor answer for a second set of survivors.
 
 For dropouts, a silo encrypts its mask keys of the session under a fresh key, sends the result (the escrow) to the
 coordinator, and shares the fresh key among the silos. If it drops out, the others reveal their shares. The coordinator
@@ -37,9 +37,6 @@ class Participant:
     """for each peer that advertised, the key to unseal its shares and the key of the mask with it; erased by `mask`"""
     shares: dict[str, bytes] = field(default_factory=dict, repr=False)
     """for each silo, this silo's shares of that silo's seed and escrow key, concatenated; erased by `unmask`"""
-    survivors: tuple[str, ...] = ()
-    revealed: bytes = field(default=b"", repr=False)
-    """the answer of `unmask` for `survivors`"""
 
 
 @dataclass(frozen=True)
@@ -135,19 +132,15 @@ def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant,
     """Phase 4: for each silo of phase 2, this silo's share of the one secret needed to remove its masks.
 
     The secret is the seed of the self-mask for the `survivors` (the silos that answered phase 3, including this silo),
-    and the escrow key for the other silos. The answer is an encoded `Revealed`; a repeated request gets the same
-    answer. Raises `Refused` for other survivors than before, for fewer survivors than the threshold, for survivors
-    without this silo or of which it has no shares, and if `unmask` is not the next phase.
+    and the escrow key for the other silos. The answer is an encoded `Revealed`. Raises `Refused` for fewer survivors
+    than the threshold, for survivors without this silo or of which it has no shares, and if `unmask` is not the next
+    phase.
     """
-    if state.done == "unmask":
-        _require(state, "unmask", survivors == state.survivors, "it has answered for other survivors")
-        return state, state.revealed
     require_phase(state, "unmask")
     _require_silos(state, "unmask", survivors)
     unknown = ", ".join(sorted(set(survivors) - set(state.shares)))
     _require(state, "unmask", not unknown, f"it has no shares of {unknown}")
-    revealed = wire.encode(reveal(state.shares, survivors))
-    return replace(state, done="unmask", shares={}, survivors=survivors, revealed=revealed), revealed
+    return replace(state, done="unmask", shares={}), wire.encode(reveal(state.shares, survivors))
 
 
 def reveal(shares: Mapping[str, bytes], survivors: tuple[str, ...]) -> Revealed:

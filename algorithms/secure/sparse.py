@@ -103,16 +103,12 @@ def mask(state: Participant, keys: Mapping[str, bytes], vector: Ring, key: RunKe
 def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant, bytes]:
     """Phase 3: the seed of this silo's self-mask, for the sum over all silos of the session.
 
-    A repeated request gets the same answer. Raises `Refused` for the sum over any other silos, or if `unmask` is not
-    the next phase.
+    Raises `Refused` for the sum over any other silos, or if `unmask` is not the next phase.
     """
     if survivors != state.session.silos:
         raise Refused(f"{state.silo} refuses to unmask: it has masked for the sum over all silos of this session")
-    if state.done == "unmask":
-        return state, state.revealed
     require_phase(state, "unmask", "mask")
-    revealed = wire.encode({state.silo: state.shares[state.silo]})
-    return replace(state, done="unmask", shares={}, survivors=survivors, revealed=revealed), revealed
+    return replace(state, done="unmask", shares={}), wire.encode({state.silo: state.shares[state.silo]})
 
 
 def require_phase(state: Participant, phase: str, before: str) -> None:
