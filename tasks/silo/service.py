@@ -612,10 +612,13 @@ class SiloService:
         return self._tables[key]
 
     def _table_key(self, terms: RunTerms) -> tuple[Any, ...]:
-        """The parts of the terms that determine rows, columns and codes."""
+        """The parts of the terms that determine rows, columns and codes.
+
+        Whether incomplete rows are dropped is no part of it: if as many rows are left, none was dropped.
+        """
         schema, declared = terms.schema, terms.declared
         own = (schema.rows[self.name], schema.stretches.get(self.name), schema.condition_names.get(self.name))
-        key = (*own, schema.kind, schema.variables, *schema.levels.items(), schema.complete_rows, declared.form)
+        key = (*own, schema.kind, schema.variables, *schema.levels.items(), declared.form)
         far = (declared.reading.outliers, *schema.transforms.items())  # outliers are defined on the transformed scale
         return (*key, *far, *schema.dates.items(), *declared.marks.items(), declared.reading.private)
 
