@@ -41,10 +41,10 @@ PRESETS = {
 
 
 def closed_form(problem: Lasso, loops: bool) -> FloatArray:
-    """B = (S + R)⁻¹(S − linear), `[m, d]`, for R = diag(r).
+    """The minimiser B `[m, d]` of ½tr(BᵀSB) − ⟨S − linear, B⟩ + ½Σ r_i B_ij²; λ is zero, because the server applies it.
 
-    With `loops`, all entries are free; without, only the allowed entries. Source: Ng & Zhang 2022, Eq. 8; with lags it
-    is the block system of Chen, Ma & Yue 2025, §7.4.
+    With `loops`, all entries are free, whatever is allowed: B = (S + R)⁻¹(S − linear) for R = diag(r) (Ng & Zhang 2022,
+    Eq. 8; with lags, the block system of Chen, Ma & Yue 2025, §7.4). Without, only the allowed entries are free.
     """
     m, d = problem.start.shape
     A = problem.S + np.diag(problem.r)
