@@ -29,8 +29,6 @@ from ..statistics.count_tables import PAD
 from .settings import ConstraintSettings
 from .subsets import SubsetSource, Tests, cells_of, next_tests, stack
 
-# These functions use explicit loops, because numba takes seconds to compile each slice or sort.
-
 
 def biconnected(joined: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """The biconnected components of a symmetric graph, `[n, d]`, and the component of each edge, `[d, d]`."""

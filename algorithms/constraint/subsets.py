@@ -5,6 +5,8 @@ so the order of its tests is free. Here the data determine the order in which th
 variable is promising if both i and j depend on it strongly. All subsets of the k most promising variables precede any
 set with the next variable. So separating sets are found early. Except for ties, the first set found does not depend
 on the order of the columns.
+
+Compiled functions use explicit loops, because numba takes seconds to compile each slice or sort.
 """
 
 from dataclasses import dataclass

@@ -87,7 +87,7 @@ def prices_of(parameters: FloatArray, sums: Sums) -> FloatArray:
 
 
 def classes_of(batch: Batch, sums: Sums) -> Classes:
-    """The classes of conditions of each family of `batch`, joined step by step (see the module's docstring)."""
+    """The classes of conditions of each family of `batch`, joined step by step."""
     n, p = len(batch), len(sums.rows)
     likelihood, prices = sums.likelihood(batch), prices_of(sums.parameters(batch), sums)
     everything = np.arange(n)

@@ -20,8 +20,8 @@ from fedbnsl.data.folder.folder import read_structure
 from fedbnsl.tracking.metrics import METRICS, MetricValue, known_in
 from fedbnsl.tracking.outputs import FILES, OUTPUTS, write_outputs
 from fedbnsl.tracking.pictures.picture import as_svg
+from fedbnsl.tracking.report.drawings import draw_result
 from fedbnsl.tracking.report.files import edge_table_of
-from fedbnsl.tracking.report.sections import draw_result
 from fedbnsl.tracking.result import Confidence, RunResult
 from fedbnsl.tracking.staging import write_files
 

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
@@ -37,9 +37,6 @@ from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
 from .journal import Journal, RunState
 from .members import Members
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, eq=False)

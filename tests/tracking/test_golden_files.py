@@ -37,7 +37,7 @@ def folders(tmp_path_factory):
     from fedbnsl.tracking import outputs
 
     with pytest.MonkeyPatch.context() as patch:  # pictures and reports have tests of their own, and take longest
-        patch.setattr("fedbnsl.tracking.report.sections.as_png", lambda figure: b"")
+        patch.setattr("fedbnsl.tracking.report.drawings.as_png", lambda figure: b"")
         patch.setattr(outputs, "report_html", lambda result: "")
         yield Folders(tmp_path_factory.mktemp("golden"))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, LaggedEdge
 
@@ -22,10 +22,6 @@ from ..pictures.layout import Layout, layered
 from ..pictures.style import STYLES, causal_order, layout_order, pens, truncate
 from ..result import RunResult, strengths_in
 from .files import csv_text
-
-if TYPE_CHECKING:
-    pass
-
 
 MAX_GRAPH_EDGES = 3000
 """number of edges up to which the view has a graph; with more edges, it has only the matrix"""

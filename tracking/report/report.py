@@ -1,6 +1,6 @@
 """The report of a run: one self-contained HTML file, readable without the internet.
 
-The content is that of `sections.py`; this module and its template give every form of block its HTML. A
+The content is that of `sections.py`; this module and its template give every form of block (`blocks.py`) its HTML. A
 Content-Security-Policy forbids the browser to load other files, and to run scripts other than those of the graph
 explorer, which it identifies by their hashes. An installation stores the template in compiled form.
 """
@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..result import RunResult
+from .blocks import Block, Heading
 from .explore import explore_scripts
-from .sections import SECTIONS, Block, Heading, title_of
+from .sections import SECTIONS, title_of
 from .tables import display
 
 if TYPE_CHECKING:
