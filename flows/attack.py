@@ -15,7 +15,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.gram import reconstruct_from_first_reply, relative_error
+from fedbnsl.algorithms.privacy.reconstruction import reconstruct_from_first_reply, relative_error
 from fedbnsl.algorithms.secure import masks
 from fedbnsl.algorithms.secure.messages import read_vector
 from fedbnsl.algorithms.statistics.moments import products

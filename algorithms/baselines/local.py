@@ -15,7 +15,7 @@ from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
-from ..admm.fed_sparse import notears
+from ..admm.notears import notears
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, single_reply
 from ..core.schema import FloatArray, Schema
 from ..dynamic.fdbnl import dynotears

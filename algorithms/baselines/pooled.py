@@ -23,10 +23,10 @@ from ..core.settings import Quota
 from ..graphs.cpdag import cpdag, member_of
 from ..graphs.structure import Structure
 from ..score.arcs import Arcs, arcs_of, dags_of
-from ..score.discrete import consistent_member
-from ..score.families import FusionSettings, SearchSettings, no_families
+from ..score.families import no_families
 from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
+from ..score.knowledge_constraints import consistent_member
 from ..score.procedures import (
     BOSS,
     ScoreSearch,
@@ -39,6 +39,7 @@ from ..score.procedures import (
     search_blocks,
     search_moments,
 )
+from ..score.settings import FusionSettings, SearchSettings
 from ..statistics.coding import blocks_of, coding_of
 from ..statistics.rows import MixedRows, Query, Rows, cardinalities_of, open_rows
 

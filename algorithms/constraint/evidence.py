@@ -19,10 +19,11 @@ from ..statistics.moments import correlation, undo_per_row
 from ..statistics.rows import Query, Rows, counts_of, moments_of
 from .federated import Evidence, Server, SummedEvidence
 from .moment_tests import fisher_z, likelihood_ratio
+from .noisy_table_tests import noisy_chi_square
 from .private_counts import PrivateRows, TablePlan, add_noise
 from .search import Results
 from .settings import ConstraintSettings
-from .table_tests import chi_square, noisy_chi_square
+from .table_tests import chi_square
 
 
 def count_evidence(settings: ConstraintSettings) -> Evidence:

@@ -14,7 +14,8 @@ from ..admm.settings import ConsensusSettings
 from ..core.protocol import Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
-from .settings import DpFedSparse, plan
+from .plan import plan
+from .settings import DpFedSparse
 from .silo import Broadcast, Reply, estimate_scales, penalty_scale, public_scales, steps_packing
 
 

@@ -30,7 +30,8 @@ from ..core.protocol import Replies, Sparse
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
 from ..moments.equal_variance import equal_variance
-from .settings import DpFedSparse, plan
+from .plan import plan
+from .settings import DpFedSparse
 from .silo import SPREAD_CAP, Broadcast, Reply, clip_of, estimate_scales, public_scales, steps_packing
 from .step_noise import deviations
 

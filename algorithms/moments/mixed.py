@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
-from ..score.families import SearchSettings
 from ..score.procedures import BOSS, search_blocks
+from ..score.settings import SearchSettings
 from ..statistics.coding import RARE_LEVEL_ROWS, blocks_of_covariance, coded_names, coding_of
 from ..statistics.moments import ROUNDING
 from ..statistics.rows import require_codes

@@ -31,11 +31,11 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import NonNegative
-from ..graphs.cpdag import dag_extension
 from ..graphs.dag import directed_part
+from ..graphs.dag_extension import dag_extension
 from ..graphs.structure import Structure
 from ..score.block_order import block_boss
-from ..score.families import OrderSettings
+from ..score.settings import OrderSettings
 from ..statistics.coding import Blocks, Coding, blocks_of_covariance
 from ..statistics.moments import MAX_UNJOINED_CORRELATION, Chunked, Found, Table, about_means, over_parts
 from ..statistics.packing import from_triangle, triangle

@@ -24,7 +24,7 @@ from ..core.schema import AUTO, FloatArray, Schema, lags_to_sum
 from ..core.settings import NonNegative, Share
 from ..errors import BadInput
 from ..graphs.structure import Structure, stacked, unstacked
-from ..privacy import gram
+from ..privacy import gram, private_scales
 from ..privacy.discrete_gaussian import Bits, child_key, discrete_gaussian
 from ..privacy.ledger import PrivateSettings
 from ..privacy.zcdp import Accounting, Shares, noise_shares
@@ -83,7 +83,7 @@ def noisy_part(silo: Silo, plan: Shares, message: Broadcast) -> NDArray[np.int64
     bits = Bits(child_key(silo.key, "second moments" if len(message.scales) else "bucket counts"))
     if not len(message.scales):
         measured = silo.measured
-        counts = sum_over_chunks(silo.table, lambda rows: gram.bucket_counts(rows[:, measured])).ravel()
+        counts = sum_over_chunks(silo.table, lambda rows: private_scales.bucket_counts(rows[:, measured])).ravel()
         return np.asarray(counts + discrete_gaussian(bits, plan.count_variance, len(counts)))
     d = len(message.scales)
     within = clipping_ball(message.scales, silo.clip, mixed=silo.mixed)
@@ -287,7 +287,7 @@ def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) 
     columns = settings.columns(schema)
     if plan is not None:
         variance = len(schema.rows) * float(plan(schema).count_variance)
-        gram.require_signal(sum(columns.rows.values()), 0.0 if settings.known_scale else math.sqrt(variance))
+        private_scales.require_signal(sum(columns.rows.values()), 0.0 if settings.known_scale else math.sqrt(variance))
     if schema.kind == "mixed" and settings.learner != type(settings).learner:
         raise BadInput(f"parameter learner is {settings.learner}: mixed data have their own learner, omit it")
     d, m = len(schema.variables), len(columns.variables)
@@ -328,7 +328,7 @@ def aggregate(server: Server, replies: Replies[Summand], settings: SummedMoments
         if is_mixed:
             names = tuple(name for name in schema.variables if name not in schema.levels)
         counts = replies.total.reshape(len(names), -1)
-        return replace(server, scales=all_scales(schema, settings, gram.scales(counts, names)))
+        return replace(server, scales=all_scales(schema, settings, private_scales.scales(counts, names)))
     shares, bits = plan(schema), gram.bits_for(max(columns.rows.values()))
     clip = settings.clip_for(schema, shares)
     unit, R = clipping_ball(server.scales, clip, mixed=is_mixed)

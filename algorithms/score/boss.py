@@ -17,10 +17,10 @@ from ..compiled import njit
 from ..core.knowledge import Prior
 from ..graphs.cpdag import cpdag, member_of
 from ..graphs.dag import topological_order
-from .discrete import consistent_member
 from .families import Families, find
 from .ges import BACKWARD, MIN_GAIN, EquivalenceSearch, advance, search_from
 from .grow_shrink import Trees, no_trees, walk
+from .knowledge_constraints import consistent_member
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class BossSearch:
 def boss_from(order: NDArray[np.int64], prior: Prior | None = None) -> BossSearch:
     """The start of a search that inserts the variables in `order`, with its own trees.
 
-    The scores must account for the background knowledge `prior` (`discrete.apply_knowledge`).
+    The scores must account for the background knowledge `prior` (`apply_knowledge`).
     """
     d = len(order)
     rest = replace(search_from(np.zeros((d, d), np.bool_), BACKWARD, prior=prior), phase=len(BACKWARD))

@@ -28,16 +28,17 @@ from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..core.settings import Count, NonNegative, Quota
-from ..graphs.cpdag import impose_knowledge
 from ..graphs.dag import moral_graph
+from ..graphs.imposed_knowledge import impose_knowledge
 from ..graphs.structure import Structure
 from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .arcs import Arcs, arcs_of, dag_of, dags_of
-from .discrete import consistent_member
-from .families import Families, FusionSettings, no_families
+from .families import Families, no_families
 from .fusion import fuse
 from .ges import CHICKERING, WARY, finish, search_from
+from .knowledge_constraints import consistent_member
 from .procedures import scores_of
+from .settings import FusionSettings
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from ..compiled import njit
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..statistics.moments import unit_diagonal
-from .families import OrderSettings
 from .order_starts import MISPLACED_PARENT_COST, SCORE_TOLERANCE, BestOrder, Moves, best_of_starts
+from .settings import OrderSettings
 
 # A candidate is collinear if its residual variance given the chosen parents is below this share of its variance.
 COLLINEARITY_TOLERANCE = 1e-9

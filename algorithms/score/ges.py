@@ -29,8 +29,8 @@ from ..core.schema import FloatArray
 from ..graphs.cpdag import cpdag
 from ..graphs.kernels import class_of_dag
 from .cliques import NO_GAIN, workspace_with_successors
-from .discrete import consistent_member
 from .families import Batch, Families
+from .knowledge_constraints import consistent_member
 from .operators import DELETE, INSERT, NEW_EDGE, TURN, WARY_INSERT, apply_operator, best_operator, refresh
 
 CHICKERING = (INSERT, DELETE)

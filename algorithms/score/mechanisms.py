@@ -25,8 +25,9 @@ from scipy.special import chdtri
 from ..core.schema import FloatArray
 from ..statistics.moments import covariance
 from .discrete import Criterion, score_tables
-from .families import Batch, SearchSettings
+from .families import Batch
 from .gaussian import score_own_covariance
+from .settings import SearchSettings
 
 FALSE_CHANGES = 0.001
 """nominal probability that any mechanism is found to change if none does"""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..graphs.cpdag import cpdag, member_of
 from ..graphs.dag import topological_order
-from .families import OrderSettings
+from .settings import OrderSettings
 
 SWEEPS = 50
 """maximum number of sweeps of moves from one order"""

@@ -19,12 +19,13 @@ from ..secure.masks import ring_of
 from ..statistics.coding import Coding
 from .boss_starts import Starts
 from .experiment_scores import experiment_basis
-from .families import Batch, Families, SecureSearch
+from .families import Batch, Families
 from .gaussian import score_covariance
 from .ges import EquivalenceSearch
 from .known_counts import KnownCounts
 from .procedures import ScoreSearch, State
 from .refinement import RefinedSearch
+from .settings import SecureSearch
 
 
 @dataclass(frozen=True)

@@ -75,9 +75,7 @@ from .discrete import (
     EXCLUDED_SCORE,
     Criterion,
     all_too_wide,
-    apply_knowledge,
     create_criterion,
-    drop_impossible,
     families_within_budget,
     score_tables,
     sets_of,
@@ -91,8 +89,9 @@ from .experiment_scores import (
     numbered_sets,
     requests,
 )
-from .families import Batch, Families, SearchSettings, SecureSearch, families_of, listed_families, no_families
+from .families import Batch, Families, families_of, listed_families, no_families
 from .gaussian import score_configurations, score_own_rows
+from .knowledge_constraints import apply_knowledge, drop_impossible
 from .known_counts import no_counts
 from .mechanisms import Sums, score_by_mechanism, sums_of_numbers, sums_of_tables
 from .procedures import (
@@ -120,6 +119,7 @@ from .search_server import (
     structure,
     with_candidates,
 )
+from .settings import SearchSettings, SecureSearch
 
 
 def own_weights_gain(server: BossServer) -> float:

@@ -34,10 +34,10 @@ ends.
 
 Limits: the coordinator must follow the protocol. Against a coordinator that does not, a silo's service adds checks:
 keys must be signed by known silos, a round has one set of survivors, and all silos of a session take part in the same
-exchange (`tasks/silo/runs.py`). If silos do not know each other's keys, a coordinator can invent silos and learn more.
-The sum itself is revealed. So if all silos but one collude, they can compute the vector of that silo, and sums over
-different sets of survivors can be subtracted from each other. Differential privacy protects against both. The protocol
-is not robust to poisoning: a silo can contribute any vector. Masked vectors and answers of phase 4 are sent to the
-coordinator unencrypted, because confidentiality and integrity on the wire are the task of the transport. Arithmetic on
-secrets is not constant-time.
+exchange (`tasks/silo/secure_sums.py`). If silos do not know each other's keys, a coordinator can invent silos and learn
+more. The sum itself is revealed. So if all silos but one collude, they can compute the vector of that silo, and sums
+over different sets of survivors can be subtracted from each other. Differential privacy protects against both. The
+protocol is not robust to poisoning: a silo can contribute any vector. Masked vectors and answers of phase 4 are sent to
+the coordinator unencrypted, because confidentiality and integrity on the wire are the task of the transport. Arithmetic
+on secrets is not constant-time.
 """

@@ -21,7 +21,8 @@ from fedbnsl.algorithms.parameters.networks import Network
 
 from ..defaults import DISCRETE, GAUSSIAN
 from ..federated import FederatedData, continuous, silo_names
-from ..generators.sampling import check_counts, draw_discrete_silos, hide, linear_sem, stream
+from ..generators.hidden_variables import hide
+from ..generators.sampling import check_counts, draw_discrete_silos, linear_sem, stream
 
 
 def read_bif(path: Path) -> Network:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedbnsl.algorithms.core.schema import pluralize, unescape_formula
 from fedbnsl.algorithms.effects.answer import EffectReport, Values
-from fedbnsl.algorithms.graphs.cpdag import MarkovBlanket, markov_blanket
+from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket, markov_blanket
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure

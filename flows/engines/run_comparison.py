@@ -1,7 +1,7 @@
 """Scheduled runs: skip a run if nothing has changed, otherwise compare it with the previous run of its deployment.
 
 A small file beside the runs records the last finished run of a deployment. Of the silos' rows, this file has only the
-seals, which are fingerprints with a secret of the silo (`tasks/silo/journal.py`). Without the secret, seals only show
+seals, which are fingerprints with a secret of the silo (`tasks/silo/seals.py`). Without the secret, seals only show
 whether the rows are the same as before. ε does not account for this disclosure.
 """
 

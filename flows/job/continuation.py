@@ -24,8 +24,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.moments import label_edges, secure_additive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.parameters import mixed_families
-from fedbnsl.algorithms.score.families import SecureSearch
 from fedbnsl.algorithms.score.secure_search import own_weights_gain
+from fedbnsl.algorithms.score.settings import SecureSearch
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.tracking.result import Diagnosed
 

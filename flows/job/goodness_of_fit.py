@@ -20,13 +20,13 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm
 from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied, implied_tables
 from fedbnsl.algorithms.diagnosis.implied import Fit
-from fedbnsl.algorithms.graphs.cpdag import dag_extension
+from fedbnsl.algorithms.graphs.dag_extension import dag_extension
 from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey, key_of
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.privacy.disclosure_control import rare_indicators
 from fedbnsl.algorithms.resampling.held_out import MIN_SILOS, HeldOut, scores_by_silo
-from fedbnsl.algorithms.score.families import ScoreSettings
+from fedbnsl.algorithms.score.settings import ScoreSettings
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.tracking.publication import rounded
 from fedbnsl.tracking.result import HeldOutScores

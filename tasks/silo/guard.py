@@ -28,9 +28,9 @@ from fedbnsl.algorithms.statistics.moments import Chunked, Divided, Found
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 from fedbnsl.data.folder.cells import missing_words
 
-from .journal import BadRecord
 from .members import Members
 from .policy import UNRESTRICTED, NotAllowed, Policy
+from .private_folder import BadRecord
 from .readers import ReaderLost
 from .rows import AnyDescribed, Described, DescribedPooled
 from .runs import RunTerms

@@ -32,14 +32,16 @@ from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 from .facts import require_image
 from .gate import Gate, numbers_in, release_of, smallest_count
 from .guard import LOCAL, Guard, GuardedPasses
-from .journal import BadRecord, Journal, require_same_binding
+from .journal import Journal, require_same_binding
 from .messages import RowsChanged, SiloFailed
 from .one_thread import on_one_thread
 from .policy import UNRESTRICTED, NotAllowed, Policy
+from .private_folder import BadRecord
 from .publications import RowVersion, version_under
 from .readers import ReaderLost
 from .rows import AnyDescribed
-from .runs import OpenRun, RunTerms, SecureSumRequest, SecureSums, open_run, terms_digest
+from .runs import OpenRun, RunTerms, open_run, terms_digest
+from .secure_sums import SecureSumRequest, SecureSums
 from .source import FileSource, SiloSource
 
 KEPT_DESCRIPTIONS = 8

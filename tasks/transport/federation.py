@@ -29,7 +29,8 @@ from fedbnsl.tracking.staging import notice
 
 from ..rounds import Start, Wait, in_threads
 from ..silo.messages import Method, MethodCall, unpack_answer
-from ..silo.runs import RunTerms, SecureSumRequest
+from ..silo.runs import RunTerms
+from ..silo.secure_sums import SecureSumRequest
 
 
 class PendingAnswer(Protocol):

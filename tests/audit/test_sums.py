@@ -20,9 +20,9 @@ from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
 from fedbnsl.algorithms.resampling.held_out import Broadcast, HeldOut
 from fedbnsl.data.folder.about import declarations
 from fedbnsl.tasks.silo import journal
-from fedbnsl.tasks.silo.journal import BadRecord
 from fedbnsl.tasks.silo.messages import MethodCall, answer, unpack_answer
 from fedbnsl.tasks.silo.policy import NotAllowed
+from fedbnsl.tasks.silo.private_folder import BadRecord
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.configuration import read_silo_file
 from tests.audit.coordinator import ABOUT, ROWS, SCHEMA, SILOS, opened, sum_of, terms, write_federation

@@ -17,8 +17,8 @@ from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds, silo_ge
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure, unstacked
-from fedbnsl.algorithms.privacy.gram import BUCKETS
 from fedbnsl.algorithms.privacy.ledger import Budget, Overspent, spent, total
+from fedbnsl.algorithms.privacy.private_scales import BUCKETS
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
 from fedbnsl.data.federated import events, pool
 from fedbnsl.data.generators.linear import homogeneous

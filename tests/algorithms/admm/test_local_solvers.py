@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.admm.fed_sparse import frank_wolfe, pgcd
+from fedbnsl.algorithms.admm.frank_wolfe import frank_wolfe
 from fedbnsl.algorithms.admm.notears_admm import closed_form
 from fedbnsl.algorithms.admm.orders import forward
+from fedbnsl.algorithms.admm.pgcd import pgcd
 from fedbnsl.algorithms.admm.problem import Lasso
 
 

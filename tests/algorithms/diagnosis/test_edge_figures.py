@@ -11,7 +11,8 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis import implied_tables
 from fedbnsl.algorithms.diagnosis.edge_figures import Bdeu, figures_of_moments, figures_of_tables, keys_of
 from fedbnsl.algorithms.score.discrete import create_criterion, score_rows
-from fedbnsl.algorithms.score.families import Batch, ScoreSettings
+from fedbnsl.algorithms.score.families import Batch
+from fedbnsl.algorithms.score.settings import ScoreSettings
 from tests.algorithms.diagnosis.test_implied import SIZES, random_dag, silos_of
 
 

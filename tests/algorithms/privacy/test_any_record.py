@@ -11,13 +11,13 @@ from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.dp_fed_sparse.settings import huber, product
+from fedbnsl.algorithms.dp_fed_sparse.clipping import huber, product
 from fedbnsl.algorithms.dp_fed_sparse.silo import clip_to_scale, residuals
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import SLACK, shares_sensitivity, truncated_squares
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.moments import summed
 from fedbnsl.algorithms.moments.summed import Broadcast
-from fedbnsl.algorithms.privacy import gram
+from fedbnsl.algorithms.privacy import gram, private_scales
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 MOST, LEAST = np.finfo(float).max, 5e-324
@@ -72,7 +72,9 @@ def test_of_summed_moments(name, kind, one, other):
     (counts, moments), silo = summands(name, kind, one)
     (other_counts, other_moments), _ = summands(name, kind, other)
     group = 2 if kind == "series" else 1  # a row is in two windows of one lag
-    assert np.linalg.norm(counts - other_counts) <= group * gram.counts_sensitivity(silo.measured.sum()) * SLACK
+    assert (
+        np.linalg.norm(counts - other_counts) <= group * private_scales.counts_sensitivity(silo.measured.sum()) * SLACK
+    )
     i, j = np.triu_indices(len(silo.measured))
     twice = np.where(i == j, 1.0, 2.0)
     assert math.sqrt(twice @ (moments - other_moments).astype(float) ** 2) <= group * gram.gram_sensitivity(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.privacy.gram import reconstruct_from_first_reply, relative_error
+from fedbnsl.algorithms.privacy.reconstruction import reconstruct_from_first_reply, relative_error
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.attack import run_attack
 

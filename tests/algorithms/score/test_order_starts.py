@@ -8,9 +8,9 @@ import pytest
 
 from fedbnsl.algorithms.score import order_starts
 from fedbnsl.algorithms.score.block_order import block_boss
-from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian import price_of
 from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
+from fedbnsl.algorithms.score.settings import OrderSettings
 from fedbnsl.algorithms.statistics.coding import Blocks
 
 ROWS = 500

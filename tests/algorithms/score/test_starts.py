@@ -10,9 +10,10 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.score import boss_starts
 from fedbnsl.algorithms.score.boss import advance_boss, boss_from, order_graph
 from fedbnsl.algorithms.score.boss_starts import AGREEING_STARTS, advance_starts, starts_from
-from fedbnsl.algorithms.score.families import Batch, SearchSettings, no_families
+from fedbnsl.algorithms.score.families import Batch, no_families
 from fedbnsl.algorithms.score.ges import score_pending
 from fedbnsl.algorithms.score.procedures import BOSS, search
+from fedbnsl.algorithms.score.settings import SearchSettings
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 

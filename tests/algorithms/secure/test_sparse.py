@@ -134,7 +134,7 @@ class Run:
                 if peer in self.corrupt:
                     self.known.add(shared)
             self.rows.append((round, silo, row))
-            # A silo's journal answers for one set of silos in a round (`tasks/silo/runs.py`).
+            # A silo's journal answers for one set of silos in a round (`tasks/silo/secure_sums.py`).
             if rng.random() < 0.9 and self.closed.setdefault((round, silo), session.silos) == session.silos:
                 self.states[silo], revealed = answer(
                     self.states[silo], "unmask", wire.encode(session.silos), silo=silo, key=self.keys[silo]

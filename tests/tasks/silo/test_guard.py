@@ -21,7 +21,8 @@ from fedbnsl.tasks.silo.guard import Guard, with_full_noise
 from fedbnsl.tasks.silo.members import Members
 from fedbnsl.tasks.silo.messages import SiloFailed
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
-from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
+from fedbnsl.tasks.silo.runs import RunTerms
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.configuration import new_authority, pem, read_silo_file
 from tests.tasks.broadcasts import first_broadcast

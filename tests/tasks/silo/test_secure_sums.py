@@ -10,7 +10,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masked_round
 from fedbnsl.algorithms.secure.masks import PROTOCOL, Aborted, Refused
-from fedbnsl.tasks.silo.runs import SecureSumRequest
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.transport.federation import Patience, Roster, SecureTransport
 from fedbnsl.tasks.transport.in_process import InProcessFederation, InProcessTransport
 

@@ -23,7 +23,8 @@ from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.journal import Journal
 from fedbnsl.tasks.silo.messages import SiloFailed
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
-from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
+from fedbnsl.tasks.silo.runs import RunTerms
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.federation import Patience, Roster, SecureTransport
 from fedbnsl.tasks.transport.in_process import InProcessTransport

@@ -7,7 +7,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.secure import masked_round
 from fedbnsl.algorithms.secure.masks import Aborted
-from fedbnsl.tasks.silo.runs import SecureSumRequest
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport
 
