@@ -18,8 +18,8 @@ If cells are empty, the regressions use the complete rows of a family, while the
 a logistic regression cannot use. The regressions are valid if cells are missing at random given the parents. Their
 slopes are valid even if missingness depends on the label (Prentice & Pyke 1979).
 
-What leaves a silo: the sums of `mixed_families.py`. Cost: the Newton steps of one more fit whenever an edge is
-dropped.
+What leaves a silo: the sums of `parameters/mixed_families.py`. Cost: the Newton steps of one more fit whenever an edge
+is dropped.
 """
 
 from collections.abc import Sequence

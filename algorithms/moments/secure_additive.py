@@ -10,7 +10,7 @@ From these moments the server searches for the order of the variables with the b
 coded columns of the parents. Of the child, only z is used. The score differs between Markov equivalent graphs, so
 curved effects direct their edges. An edge must also explain `min_share` of the residual variance. Without this rule,
 BIC would add edges, with many rows, that correct the misfit between a curve and its three columns. The search is that
-of `block_order.py`.
+of `score/block_order.py`.
 
 The result is the additive model only if curved effects improve the linear graph itself (`curvature_gain`); otherwise it
 is the linear model. The scores of the two models are not compared, because with skewed errors a curve can fit a linear

@@ -82,7 +82,7 @@ class Guard:
         `declared` that differs from the owner's, for a selection of rows (`--by`), for a column of times that the
         coordinator names (`--time`), for a column of conditions that the owner does not declare, and for words that
         are not marks of missing values. If the owner declares nothing and has no policy, kinds and levels may be those
-        of the coordinator, as far as the cells have them (`gate.py`).
+        of the coordinator, as far as the cells have them (`facts.py`).
         """
         if self.policy.describes_names_only:
             declared = replace(declared, reading=replace(declared.reading, private=True))
