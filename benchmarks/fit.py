@@ -20,7 +20,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import implied_tables
-from fedbnsl.algorithms.diagnosis.implied import Fit, fit_of_moments
+from fedbnsl.algorithms.diagnosis.implied import Fit
+from fedbnsl.algorithms.diagnosis.implied_moments import fit_of_moments
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.networks.published import network

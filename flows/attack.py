@@ -2,6 +2,10 @@
 
 A run takes place in this process, and the silos' replies are copied on their way to the coordinator. From the copies
 the attacker estimates each silo's second moments. The demonstration compares the estimates with the true moments.
+
+The attack is exact without a protection: it solves the local update B = (S + ρ₂I)⁻¹(ρ₂W − β + S) of NOTEARS-ADMM for S
+(Fassy El Fehri et al., A.1). In round 1, W = β = 0. Later rounds disclose S as well, since the coordinator can compute
+β from the replies and its own W.
 """
 
 from collections.abc import Mapping
@@ -15,7 +19,6 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.reconstruction import reconstruct_from_first_reply, relative_error
 from fedbnsl.algorithms.secure import masks
 from fedbnsl.algorithms.secure.messages import read_vector
 from fedbnsl.algorithms.statistics.moments import products
@@ -214,3 +217,17 @@ def _example(data: FederatedData, guesses: Mapping[str, FloatArray], true: Mappi
         product = f"{guesses[silo][i, j]:.4g} (it is {true[silo][i, j]:.4g})"
         texts.append(f"the mean product of {names[i]} and {names[j]} as {product}")
     return ", ".join(texts)
+
+
+def reconstruct_from_first_reply(B: FloatArray, rho2: float) -> FloatArray:
+    """The second moments S `[d, d]` of the silo that replied `B` in round 1: ρ₂((I − B)⁻¹ − I).
+
+    Source: Fassy El Fehri et al., A.1.
+    """
+    one = np.eye(len(B))
+    return np.asarray(rho2 * (np.linalg.inv(one - B) - one))
+
+
+def relative_error(guess: FloatArray, S: FloatArray) -> float:
+    """‖guess − S‖_F / ‖S‖_F: 0 means an exact reconstruction of the silo's second moments."""
+    return float(np.linalg.norm(guess - S) / np.linalg.norm(S))

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray
 from ..graphs.edge_figures import EdgeFigures, EdgeKey
 from ..statistics.moments import unit_diagonal
-from .implied import MIN_DEGREES, MIN_SHARE
+from .implied_moments import MIN_DEGREES, MIN_SHARE
 from .implied_tables import GRID_VARIANCE, CountsBySet, Server, conditional_log_likelihood, stratified_tests
 
 

@@ -18,7 +18,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm
-from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied, implied_tables
+from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied_moments, implied_tables
 from fedbnsl.algorithms.diagnosis.implied import Fit
 from fedbnsl.algorithms.graphs.dag_extension import dag_extension
 from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey, key_of
@@ -132,7 +132,7 @@ def fit_of_sums(
         names, owners, numeric = schema.variables, coding.owners, ~np.array(coding.discrete, np.bool_)
         kept = ~rare_indicators(np.where(numeric[owners], -1, owners), sums.means, sums.rows)
         S = S * np.outer(kept, kept)
-    found = implied.fit_of_moments(S, sums.rows, silos, dag, names, owners, numeric, first)
+    found = implied_moments.fit_of_moments(S, sums.rows, silos, dag, names, owners, numeric, first)
     figures = edge_figures.figures_of_moments(S, sums.rows, silos, dag, owners, numeric)
     keys = edge_figures.keys_of(dag, structure.variables, structure.lags)
     return found, edge_figures.by_key(figures, keys)

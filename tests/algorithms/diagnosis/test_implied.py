@@ -11,7 +11,8 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import implied_tables
-from fedbnsl.algorithms.diagnosis.implied import adjusted_p_values, fisher_c, fit_of_moments, nats
+from fedbnsl.algorithms.diagnosis.implied import adjusted_p_values, fisher_c, nats
+from fedbnsl.algorithms.diagnosis.implied_moments import fit_of_moments
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.score.families import Batch
