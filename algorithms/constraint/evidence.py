@@ -1,9 +1,8 @@
 """The evidence of exact tests: count tables of discrete data, moments of other data, summed over the silos.
 
 The server needs only the sums. Summed counts equal the counts of the pooled rows, for every split of the rows. Summed
-moments equal the moments of the pooled rows after each silo's means have been subtracted. In a private run
-the counts are noisy
-(`private_counts.py`), and the tests account for the noise.
+moments equal the moments of the pooled rows after each silo's means have been subtracted. In a private run the counts
+are noisy (`private_counts.py`), and the tests account for the noise.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,9 +1,9 @@
 """The drift of the parameters from one network to a later one over the same variables.
 
-It (`drift_of`) is the Kullback-Leibler divergence of the later joint distribution from the earlier one (Kullback,
-Leibler 1951), in nats per row. It is 0 for equal distributions, even if the directions of edges differ. Both
-distributions factorise over the variables. So drift is a sum of one term per variable, E[log p_after(x_v | parents) -
-log p_before(x_v | parents)] under the later network. The terms are exact for linear Gaussian networks. For discrete
+The drift (`drift_of`) is the Kullback-Leibler divergence of the later joint distribution from the earlier one
+(Kullback, Leibler 1951), in nats per row. It is 0 for equal distributions, even if the directions of edges differ. Both
+distributions factorise over the variables. So the drift is a sum of one term per variable, E[log p_after(x_v | parents)
+- log p_before(x_v | parents)] under the later network. The terms are exact for linear Gaussian networks. For discrete
 networks, they are means over rows sampled from the later network.
 """
 
