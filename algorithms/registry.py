@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .core import wire
-from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper, parse_settings
+from .core.parsed_settings import parse_settings
+from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
 from .errors import BadInput, choices_text
 
 if TYPE_CHECKING:

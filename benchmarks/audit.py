@@ -33,11 +33,12 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
-from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse, plan
+from fedbnsl.algorithms.dp_fed_sparse.plan import plan
+from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse
 from fedbnsl.algorithms.dp_fed_sparse.silo import SPREAD_CAP, clip_to_scale, residuals
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import shares_sensitivity, truncated_squares
-from fedbnsl.algorithms.moments.secure_sum import SummedMoments, clipping_ball
-from fedbnsl.algorithms.privacy import gram
+from fedbnsl.algorithms.moments.summed import SummedMoments, clipping_ball
+from fedbnsl.algorithms.privacy import gram, private_scales
 from fedbnsl.algorithms.privacy.tight import Composition, tight_delta
 from fedbnsl.algorithms.statistics.count_tables import count
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -170,7 +171,7 @@ def _moments(case: Case, seen: Seen, settings: SummedMoments, rows: list[FloatAr
     silo = algorithm.open_silo(rows[0][:ROWS], case.schema, "a", np.random.default_rng(0))
     for message, total, _ in seen.messages:
         if not len(message.scales):
-            expected = np.array([gram.bucket_counts(one).ravel() for one in rows], float)
+            expected = np.array([private_scales.bucket_counts(one).ravel() for one in rows], float)
             yield Release(total, expected, np.full(len(total), shares * float(silo.plan.count_variance)))
             continue
         unit, R = clipping_ball(message.scales, silo.clip, mixed=False)
@@ -183,8 +184,8 @@ def _steps(case: Case, seen: Seen, settings: DpFedSparse, rows: list[FloatArray]
     planned, d = plan(settings, case.schema), len(NAMES)
     for message, _, reply in seen.messages:
         if len(reply.sizes):
-            expected = np.array([gram.bucket_counts(one).ravel() for one in rows], float)
-            variance = gram.counts_sensitivity(d) ** 2 / (2 * planned.scales.rho)
+            expected = np.array([private_scales.bucket_counts(one).ravel() for one in rows], float)
+            variance = private_scales.counts_sensitivity(d) ** 2 / (2 * planned.scales.rho)
             yield Release(reply.sizes, expected, np.full(len(reply.sizes), variance))
         else:
             W, caps = message.W.put(np.zeros((d, d))), SPREAD_CAP * message.spread

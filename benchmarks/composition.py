@@ -15,14 +15,16 @@ from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.fed_pc import bounded_settings, max_exchanges, privacy_plan
-from fedbnsl.algorithms.constraint.federated import sensitivity
 from fedbnsl.algorithms.constraint.orientation import FCI, PC
+from fedbnsl.algorithms.constraint.private_counts import sensitivity
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
-from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse, plan
+from fedbnsl.algorithms.dp_fed_sparse.plan import plan
+from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import SLACK, GumbelGaussian, gumbel_scale, shares_sensitivity
-from fedbnsl.algorithms.moments.secure_sum import SecureSum, SummedMoments, dp_covariance_plan, secure_sum_plan
-from fedbnsl.algorithms.privacy import gram
+from fedbnsl.algorithms.moments.secure_sum import SecureSum, dp_covariance_plan, secure_sum_plan
+from fedbnsl.algorithms.moments.summed import SummedMoments
+from fedbnsl.algorithms.privacy import gram, private_scales
 from fedbnsl.algorithms.privacy.discrete_gaussian import noise_on_grid
 from fedbnsl.algorithms.privacy.ledger import PrivateSettings
 
@@ -129,10 +131,10 @@ def _summed(case: Case, settings: SummedMoments) -> Iterator[Line]:
     counted = int((~schema.discrete).sum()) if schema.kind == "mixed" else columns
     by = f" by {shares.silos} of {len(schema.rows)} silos" if own else " by each silo"
     if not settings.known_scale:
-        found, variance = group * gram.counts_sensitivity(counted), float(shares.count_variance)
+        found, variance = group * private_scales.counts_sensitivity(counted), float(shares.count_variance)
         yield Line(
             "bucket counts",
-            counted * gram.BUCKETS,
+            counted * private_scales.BUCKETS,
             f"{found:.5g}",
             f"σ² = {variance:.6g}{by}",
             shares.count_cost.rho,
@@ -159,8 +161,8 @@ def _steps(case: Case, settings: DpFedSparse) -> Iterator[Line]:
     n = case.schema.rows["a"]
     if planned.scales.rho:
         counted = settings.smoothness == "histogram"
-        numbers = d * gram.BUCKETS if counted else d
-        found = (gram.counts_sensitivity(d) if counted else shares_sensitivity(d, n)) * SLACK
+        numbers = d * private_scales.BUCKETS if counted else d
+        found = (private_scales.counts_sensitivity(d) if counted else shares_sensitivity(d, n)) * SLACK
         step, variance = noise_on_grid(found, planned.scales.rho, numbers)
         noise = f"σ² = {step**2 * variance:.6g} by each silo"
         yield Line("sizes of the variables", numbers, f"{found:.5g}", noise, planned.scales.rho, 1)

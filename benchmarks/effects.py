@@ -29,14 +29,9 @@ from measure import RESULTS, show
 from numpy.typing import NDArray
 
 import fedbnsl
+from fedbnsl.algorithms.effects.g_formula import discrete_effect
 from fedbnsl.algorithms.effects.identification import optimal_adjustment_set
-from fedbnsl.algorithms.effects.interventions import (
-    Estimate,
-    WithinMoments,
-    adjusted_effect,
-    discrete_effect,
-    joint_effects,
-)
+from fedbnsl.algorithms.effects.linear import Estimate, WithinMoments, adjusted_effect, joint_effects
 from fedbnsl.algorithms.graphs.dag import reachable
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import Network, linear_network

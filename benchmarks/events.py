@@ -21,7 +21,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, events, pool
-from fedbnsl.data.generators import dynamic as generator
+from fedbnsl.data.generators import events as generator
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 SEEDS = range(1000, 1005)

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import implied
-from fedbnsl.algorithms.diagnosis.implied import Fit, fit_of_moments
+from fedbnsl.algorithms.diagnosis import implied_tables
+from fedbnsl.algorithms.diagnosis.implied import Fit
+from fedbnsl.algorithms.diagnosis.implied_moments import fit_of_moments
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.networks.published import network
@@ -67,10 +68,10 @@ def labels(data: FederatedData, *, blank: bool = True) -> Drawn:
     dag = data.truth.adjacency
 
     def check(graph: NDArray[np.bool_]) -> Fit:
-        steps = registry.build(AlgorithmSpec("fit-tables", implied.FitTables()))
-        start = implied.start(data.schema, graph)
+        steps = registry.build(AlgorithmSpec("fit-tables", implied_tables.FitTables()))
+        start = implied_tables.start(data.schema, graph)
         *_, last = rounds(steps, InProcessFederation(data.schema, data.tables), resume=(0, start))
-        return implied.fit_of_tables(last.server, blank=blank)
+        return implied_tables.fit_of_tables(last.server, blank=blank)
 
     return Drawn(check, dag, data.schema.variables)
 

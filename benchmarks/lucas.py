@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
-from fedbnsl.algorithms.graphs.cpdag import markov_blanket
+from fedbnsl.algorithms.graphs.markov_blanket import markov_blanket
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.networks.lucas import TARGET, lucas
 from fedbnsl.tasks.transport.in_process import InProcessFederation

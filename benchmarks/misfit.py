@@ -21,8 +21,8 @@ from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import find_cycle
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.moments.model_fit import misfit
-from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
+from fedbnsl.algorithms.score.settings import OrderSettings
 from fedbnsl.data.federated import FederatedData, continuous, silo_names
 from fedbnsl.data.generators.random_graphs import random_dag
 

@@ -19,7 +19,7 @@ from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import member_of
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.score.families import SearchSettings
+from fedbnsl.algorithms.score.settings import SearchSettings
 from fedbnsl.data.federated import FederatedData, continuous, discrete, pool, silo_names
 from fedbnsl.data.networks.published import network
 

@@ -22,7 +22,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Traffic, rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.score.families import SearchSettings
+from fedbnsl.algorithms.score.settings import SearchSettings
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.networks.published import network
 from fedbnsl.tasks.transport.in_process import InProcessFederation

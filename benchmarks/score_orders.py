@@ -10,8 +10,8 @@ from optima import optimum, total
 
 from fedbnsl.algorithms.graphs.cpdag import member_of
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.score.families import SearchSettings
 from fedbnsl.algorithms.score.procedures import scores_of
+from fedbnsl.algorithms.score.settings import SearchSettings
 from fedbnsl.algorithms.statistics.rows import open_rows
 from fedbnsl.data.federated import POOLED, FederatedData, pool
 from fedbnsl.data.generators.discrete import discrete

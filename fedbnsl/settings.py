@@ -12,7 +12,9 @@ The name of a class is that of its algorithm: `FedSparse` for `fed-sparse`, `Not
 from dataclasses import fields
 from typing import Any
 
-from fedbnsl.algorithms.admm.fed_sparse import FedFrankWolfe, FedSparse, Notears
+from fedbnsl.algorithms.admm.fed_sparse import FedSparse
+from fedbnsl.algorithms.admm.frank_wolfe import FedFrankWolfe
+from fedbnsl.algorithms.admm.notears import Notears
 from fedbnsl.algorithms.admm.notears_admm import NotearsAdmm
 from fedbnsl.algorithms.baselines.pooled import GesUnion
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, FedPc
@@ -22,14 +24,16 @@ from fedbnsl.algorithms.dynamic.fdbnl import Dynotears, Fdbnl
 from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl
 from fedbnsl.algorithms.dynamic.var import Var
 from fedbnsl.algorithms.events.fed_hawkes import FedHawkes
-from fedbnsl.algorithms.mlp.network import NotearsMlp, NotearsMlpAdmm
 from fedbnsl.algorithms.moments.secure_additive import SecureAdditive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.moments.secure_lingam import SecureLingam
 from fedbnsl.algorithms.moments.secure_sum import DpCovariance, SecureSum
-from fedbnsl.algorithms.score.families import SearchSettings, SecureSearch
 from fedbnsl.algorithms.score.fed_ges import FedGes
 from fedbnsl.algorithms.score.rfcd import Rfcd
+from fedbnsl.algorithms.score.settings import SearchSettings, SecureSearch
+
+from .algorithms.mlp.admm import NotearsMlpAdmm
+from .algorithms.mlp.pooled import NotearsMlp
 
 
 class NotearsLocal(Notears):

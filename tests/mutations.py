@@ -4,7 +4,8 @@
 
 By default, the modules that differ from `--since` (the last commit) are mutated, and each is tested by the tests of the
 folder of the same name. Mutations are made in a copy of the package, which the tests import in place of the checkout. A
-survivor is not always a fault: read it, and write a test if the code does something that no test notices.
+survivor is not always a fault: read it, and write a test if the code does something that no test notices. uv installs
+cosmic-ray in an environment of its own, because the tests do not import it.
 """
 
 import argparse

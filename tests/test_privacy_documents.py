@@ -16,7 +16,8 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.secure.masks import Phase
-from fedbnsl.algorithms.secure.participant import KEYS_BYTES, SHARE_BYTES, Revealed
+from fedbnsl.algorithms.secure.messages import KEYS_BYTES, Revealed
+from fedbnsl.algorithms.secure.secret_sharing import SHARE_BYTES
 from fedbnsl.algorithms.statistics.count_tables import offsets
 from fedbnsl.algorithms.statistics.rows import Query
 from fedbnsl.data.folder.folder import silo_files

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.compare import Fate, StructureChanges, change_texts, structure_changes
+from fedbnsl.algorithms.graphs.changes import Fate, StructureChanges, change_texts, structure_changes
 from fedbnsl.algorithms.graphs.edges import weighted
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import Drift, Network, drift_of
+from fedbnsl.algorithms.parameters.drift import Drift, drift_of
+from fedbnsl.algorithms.parameters.networks import Network
 
 COUNTED: dict[str, Fate] = {
     "edges_gained": "gained",

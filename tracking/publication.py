@@ -4,16 +4,18 @@ Everything that is written about a run comes from its `RunResult` and, during th
 the structure of each round: files, report, MLflow, Prefect, terminal. All of these pass the `PublicationGate` before
 any writer sees them. It decides by the kind of a number:
 
-- a count of rows or events: at least `MIN_COUNT`, rounded by the rules of `disclosure_control.py`, which the tables of
-  models also follow
+- a count of events: at least `MIN_COUNT`, rounded by the rules of `disclosure_control.py`, which the tables of models
+  also follow
 - a rate: a count divided by a public or published number, so the count is rounded to the grid
 - a share of rows: a multiple of 1/100 or of three rows, whichever is larger
 - a statistic or a p-value: three significant digits; a p-value of exact counts only by its magnitude
 - a likelihood of rows: four significant digits
 - exact: what depends on public numbers, the graph, or the weights alone
 
-The kind of a measure follows from its name, and an unknown name is a statistic. Runs with an ε need no gate, because
-what they compute from is private already. Models of numbers are published as they were fitted.
+The kind of a measure follows from its name, and an unknown name is a statistic. If the user keeps small cells, counts,
+rates and shares are exact, and a p-value of exact counts has three digits. The measures and the model of a run with an
+ε are published as they are, because what they are computed from is private already. Models of numbers are published as
+they were fitted.
 """
 
 import math
@@ -25,7 +27,7 @@ import numpy as np
 
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.events.hawkes import Intensities
-from fedbnsl.algorithms.graphs.edges import EdgeFigures, EdgeKey
+from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT, SMALL_CELL, CountTable, publishable_tables
 
@@ -56,12 +58,13 @@ class PublicationGate:
     """The gate of one run."""
 
     small_cells: str | None
-    """`blank` or `keep`; None for a run with an ε, of which everything is published"""
+    """`blank`: all rules apply; `keep`: counts, rates and shares are exact; None, for a run with an ε: measures and the
+    model are exact"""
     rows: int
     """the public number of rows that shares refer to; of time series, the number of windows"""
 
     def measures(self, exact: Mapping[str, MetricValue]) -> dict[str, Any]:
-        """The published form of measures, each by its kind; whole numbers and text are published as they are."""
+        """The published form of measures: floats by their kinds; whole numbers and text are published as they are."""
         return {name: self._measure(name, value) for name, value in exact.items()}
 
     def _measure(self, name: str, value: MetricValue) -> MetricValue:

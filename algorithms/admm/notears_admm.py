@@ -17,9 +17,11 @@ from scipy.linalg import cho_factor, cho_solve
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
 from ..core.settings import NonNegative
-from .consensus import Broadcast, Lasso, MomentsOf, RefinedSettings, Reply
+from .consensus import Broadcast, Reply
 from .fed_sparse import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, consensus_of, paper_settings
-from .staged_admm import least_squares
+from .model_metric import least_squares
+from .problem import Lasso, MomentsOf
+from .settings import RefinedSettings
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,10 @@ PRESETS = {
 
 
 def closed_form(problem: Lasso, loops: bool) -> FloatArray:
-    """B = (S + R)⁻¹(S − linear), `[m, d]`, for R = diag(r).
+    """The minimiser B `[m, d]` of ½tr(BᵀSB) − ⟨S − linear, B⟩ + ½Σ r_i B_ij²; λ is zero, because the server applies it.
 
-    With `loops`, all entries are free; without, only the allowed entries. Source: Ng & Zhang 2022, Eq. 8; with lags it
-    is the block system of Chen, Ma & Yue 2025, §7.4.
+    With `loops`, all entries are free, whatever is allowed: B = (S + R)⁻¹(S − linear) for R = diag(r) (Ng & Zhang 2022,
+    Eq. 8; with lags, the block system of Chen, Ma & Yue 2025, §7.4). Without, only the allowed entries are free.
     """
     m, d = problem.start.shape
     A = problem.S + np.diag(problem.r)

@@ -15,13 +15,13 @@ from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
-from ..admm.fed_sparse import notears
+from ..admm.notears import notears
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, single_reply
 from ..core.schema import FloatArray, Schema
 from ..dynamic.fdbnl import dynotears
 from ..graphs.compare import compare
 from ..graphs.structure import Structure, stacked, unstacked
-from ..mlp.network import notears_mlp
+from ..mlp.pooled import notears_mlp
 
 
 class Thresholded(Protocol):

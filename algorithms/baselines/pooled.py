@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..constraint.evidence import exact_evidence
 from ..constraint.federated import Server as ConstraintServer
-from ..constraint.federated import exact_evidence, federated_search
+from ..constraint.federated import federated_search
 from ..constraint.orientation import FCI, PC
 from ..constraint.settings import ConstraintSettings
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, single_reply
@@ -21,10 +22,11 @@ from ..core.schema import Schema
 from ..core.settings import Quota
 from ..graphs.cpdag import cpdag, member_of
 from ..graphs.structure import Structure
-from ..score.discrete import consistent_member
-from ..score.families import FusionSettings, SearchSettings, no_families
-from ..score.fed_ges import Arcs, arcs_of, dags_of, fuse
+from ..score.arcs import Arcs, arcs_of, dags_of
+from ..score.families import no_families
+from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
+from ..score.knowledge_constraints import consistent_member
 from ..score.procedures import (
     BOSS,
     ScoreSearch,
@@ -37,6 +39,7 @@ from ..score.procedures import (
     search_blocks,
     search_moments,
 )
+from ..score.settings import FusionSettings, SearchSettings
 from ..statistics.coding import blocks_of, coding_of
 from ..statistics.rows import MixedRows, Query, Rows, cardinalities_of, open_rows
 

@@ -22,18 +22,11 @@ from ..privacy.ledger import PrivateSettings
 from ..privacy.zcdp import guaranteed_shares
 from ..statistics.count_tables import offsets
 from ..statistics.rows import Query, open_rows
-from .federated import (
-    Evidence,
-    PrivateRows,
-    Server,
-    TablePlan,
-    exact_evidence,
-    federated_search,
-    private_count_evidence,
-    projection_evidence,
-    table_plan,
-)
+from .evidence import exact_evidence, private_count_evidence
+from .federated import Evidence, Server, federated_search
 from .orientation import FCI, PC, ConstraintMethod
+from .private_counts import PrivateRows, TablePlan, table_plan
+from .projection import projection_evidence
 from .settings import ConstraintSettings
 from .time_series import LaggedTestSettings, with_series
 

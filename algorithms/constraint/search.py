@@ -29,8 +29,6 @@ from ..statistics.count_tables import PAD
 from .settings import ConstraintSettings
 from .subsets import SubsetSource, Tests, cells_of, next_tests, stack
 
-# These functions use explicit loops, because numba takes seconds to compile each slice or sort.
-
 
 def biconnected(joined: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """The biconnected components of a symmetric graph, `[n, d]`, and the component of each edge, `[d, d]`."""
@@ -76,9 +74,9 @@ class SeparatorSearch:
     """pairs not separated so far, `[d, d]`, symmetric"""
     pools: NDArray[np.bool_]
     """the variables from which the conditioning sets of each variable are drawn on this level, `[d, d]` by rows"""
-    tried: NDArray[np.bool_]
-    """sets within row i or row j have already been tried for the pair (i, j) and are skipped, `[d, d]`"""
-    n_tested: NDArray[np.int64]
+    exhausted: NDArray[np.bool_]
+    """`[d, d]` by rows: the sets of a pair (i, j) within row i or within row j have all been tried, and are skipped"""
+    n_tried: NDArray[np.int64]
     """number of conditioning sets of this level that have been tried for each pair i < j, `[d, d]`"""
     strength: FloatArray
     """strength of the marginal dependence of two variables, `[d, d]`"""
@@ -119,8 +117,8 @@ class SearchPlan:
     stages: tuple[str, ...]
     depth: int
     """largest number of variables in a conditioning set; -1 for no limit"""
-    cells: int
-    """approximate number of table cells per exchange"""
+    cells_per_exchange: int
+    """approximate number of cells of the tables of an exchange together"""
     alpha: float
     cardinalities: NDArray[np.int64]
     """the numbers of levels of the variables; ones if no tables are counted"""
@@ -154,7 +152,7 @@ def create_plan(
         stages.append("possible-d-sep")
     if settings.orientation != "sepset":
         stages.append("colliders")
-    max_cells = rows / settings.rows_per_cell if settings.rows_per_cell else np.inf
+    most_cells = rows / settings.rows_per_cell if settings.rows_per_cell else np.inf
     return SearchPlan(
         (*stages, "done"),
         settings.depth,
@@ -162,7 +160,7 @@ def create_plan(
         settings.alpha,
         cardinalities,
         settings.max_sets or np.iinfo(np.int64).max,
-        max_cells,
+        most_cells,
         prior or no_prior(len(cardinalities)),
         pools,
     )
@@ -233,7 +231,7 @@ def request_tests(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
         requested = _request_level(plan, search)
         if len(requested.tests) > len(search.tests):
             search = requested
-            if search.stage != "colliders" or cells_of(search.tests, plan.cardinalities) >= plan.cells:
+            if search.stage != "colliders" or cells_of(search.tests, plan.cardinalities) >= plan.cells_per_exchange:
                 break
         else:
             following = _next_level(plan, requested)
@@ -251,7 +249,7 @@ def _request_level(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch
     source = SubsetSource(
         search.level,
         search.pools,
-        search.tried,
+        search.exhausted,
         search.strength,
         plan.cardinalities,
         blocks,
@@ -259,19 +257,17 @@ def _request_level(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch
         plan.max_sets,
         plan.most_cells,
     )
-    n_tried = search.n_tested[pairs[:, 0], pairs[:, 1]]
-    tests, now_tried, left_out = next_tests(source, pairs, n_tried, plan.cells)
-    tried_by_pair = search.n_tested.copy()
+    n_tried = search.n_tried[pairs[:, 0], pairs[:, 1]]
+    tests, now_tried, left_out = next_tests(source, pairs, n_tried, plan.cells_per_exchange)
+    tried_by_pair = search.n_tried.copy()
     tried_by_pair[pairs[:, 0], pairs[:, 1]] = now_tried
-    return replace(
-        search, tests=stack(search.tests, tests), n_tested=tried_by_pair, left_out=search.left_out + left_out
-    )
+    return replace(search, tests=stack(search.tests, tests), n_tried=tried_by_pair, left_out=search.left_out + left_out)
 
 
 def _blocks(plan: SearchPlan, search: SeparatorSearch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Sets of variables (blocks), and the block that limits the conditioning sets of each pair (see `SubsetSource`)."""
     if search.stage == "possible-d-sep":
-        return biconnected(search.tried)
+        return biconnected(search.exhausted)
     return np.ones((1, len(search.joined)), np.bool_), np.zeros(search.joined.shape, np.int64)
 
 
@@ -288,7 +284,7 @@ def _pairs(plan: SearchPlan, search: SeparatorSearch) -> NDArray[np.bool_]:
 
 def _next_level(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
     level = search.level + 1
-    following = replace(search, level=level, n_tested=np.zeros_like(search.n_tested))
+    following = replace(search, level=level, n_tried=np.zeros_like(search.n_tried))
     if search.stage == "skeleton":
         following = replace(following, pools=search.joined & plan.relevant)
     if _has_tests(plan, following):
@@ -311,13 +307,13 @@ def _has_tests(plan: SearchPlan, search: SeparatorSearch) -> bool:
 
 def _next_stage(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
     stage = plan.stages[plan.stages.index(search.stage) + 1]
-    search = replace(search, stage=stage, n_tested=np.zeros_like(search.n_tested))
+    search = replace(search, stage=stage, n_tried=np.zeros_like(search.n_tried))
     none = np.zeros_like(search.joined)
     if stage == "possible-d-sep":
         assert plan.possible_d_sep is not None
-        search = replace(search, level=1, pools=plan.possible_d_sep(search), tried=search.joined)
+        search = replace(search, level=1, pools=plan.possible_d_sep(search), exhausted=search.joined)
         return search if _has_tests(plan, search) else _next_stage(plan, search)
-    return replace(search, level=0, pools=search.joined & plan.relevant, tried=none)
+    return replace(search, level=0, pools=search.joined & plan.relevant, exhausted=none)
 
 
 def separating_sets(search: SeparatorSearch) -> dict[tuple[int, int], list[frozenset[int]]]:

@@ -5,6 +5,8 @@ so the order of its tests is free. Here the data determine the order in which th
 variable is promising if both i and j depend on it strongly. All subsets of the k most promising variables precede any
 set with the next variable. So separating sets are found early. Except for ties, the first set found does not depend
 on the order of the columns.
+
+Compiled functions use explicit loops, because numba takes seconds to compile each slice or sort.
 """
 
 from dataclasses import dataclass
@@ -40,8 +42,8 @@ class SubsetSource:
     size: int
     pools: NDArray[np.bool_]
     """row i: the variables from which the conditioning sets of i are drawn, `[d, d]`"""
-    tried: NDArray[np.bool_]
-    """sets within row i or j have already been tried for the pair (i, j) and are skipped, `[d, d]`"""
+    exhausted: NDArray[np.bool_]
+    """`[d, d]` by rows: the sets of a pair (i, j) within row i or within row j have all been tried, and are skipped"""
     strength: FloatArray
     """strength of the dependence of two variables, `[d, d]`"""
     cardinalities: NDArray[np.int64]
@@ -56,25 +58,25 @@ class SubsetSource:
 
 
 def next_tests(
-    source: SubsetSource, pairs: NDArray[np.int64], n_tried: NDArray[np.int64], cells: float
+    source: SubsetSource, pairs: NDArray[np.int64], n_tried: NDArray[np.int64], budget: float
 ) -> tuple[Tests, NDArray[np.int64], int]:
     """The next tests of each of the `pairs` `[n_pairs, 2]`, of which `n_tried` `[n_pairs]` sets have been tried before.
 
     Also returns the new number of tried sets for each pair, and the number of tests omitted because their tables are
-    too large. The tables of all tests together have about `cells` cells, shared equally by the pairs with sets left.
+    too large. The tables of all tests together have about `budget` cells, shared equally by the pairs with sets left.
     """
-    share = cells / max(len(pairs), 1)
+    share = budget / max(len(pairs), 1)
     pairs, n_tried = np.ascontiguousarray(pairs), np.ascontiguousarray(n_tried)
     packed = (
         source.size,
-        *map(np.ascontiguousarray, (source.pools, source.tried, source.strength, source.cardinalities)),
+        *map(np.ascontiguousarray, (source.pools, source.exhausted, source.strength, source.cardinalities)),
         *map(np.ascontiguousarray, (source.blocks, source.block_of)),
         source.max_sets,
         float(source.most_cells),
     )
     while True:
         tests, now_tried, left_out, used, all_drawn = _next_tests(pairs, n_tried, share, packed)
-        if all_drawn or 2 * used > cells:
+        if all_drawn or 2 * used > budget:
             return tests, now_tried, int(left_out)
         share *= 2
 
@@ -108,7 +110,7 @@ def _next_tests(pairs, n_tried, share, source):  # type: ignore[no-untyped-def] 
 @njit(cache=True)
 def _pair_tests(i, j, n_tried, share, source):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The tests of a pair: the subsets of both pools in one colexicographic order, after the first `n_tried`."""
-    size, pools, tried, strength, cardinalities, blocks, block_of, max_sets, most_cells = source
+    size, pools, exhausted, strength, cardinalities, blocks, block_of, max_sets, most_cells = source
     candidates, mine, theirs = _rank_candidates(i, j, pools, blocks[block_of[i, j]], strength)
     one, other, given = np.arange(size), np.arange(size), np.empty(size, np.int64)
     one_left, other_left = len(mine) >= size, len(theirs) >= size
@@ -122,7 +124,7 @@ def _pair_tests(i, j, n_tried, share, source):  # type: ignore[no-untyped-def]  
             one_left = _advance(one, len(mine))
         if order >= 0:
             other_left = _advance(other, len(theirs))
-        if size > 0 and (_within(given, tried, i) or _within(given, tried, j)):
+        if size > 0 and (_within(given, exhausted, i) or _within(given, exhausted, j)):
             continue
         seen += 1
         if seen <= n_tried:
@@ -219,9 +221,9 @@ def _advance(chosen, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(cache=True)
-def _within(given, tried, i):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Whether row i of `tried` has all of `given`."""
+def _within(given, exhausted, i):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Whether row i of `exhausted` has all of `given`."""
     inside = True
     for k in given:
-        inside = inside and tried[i, k]
+        inside = inside and exhausted[i, k]
     return inside

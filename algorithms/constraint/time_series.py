@@ -33,7 +33,7 @@ from ..statistics.lagged import window_rows, window_schema, windows
 from ..statistics.moments import centred_moments, correlation, pooled_moments, undo_per_row
 from ..statistics.rows import Query, Rows, entry_units
 from .federated import Server, SummedEvidence
-from .independence import student_t
+from .moment_tests import student_t
 from .orientation import Triples, classify, orient
 from .search import Results, SeparatorSearch, untested_search
 from .settings import ConstraintSettings

@@ -44,7 +44,7 @@ STEPS: dict[str, Entry] = {
         source="ours; Shipley 2000 for Fisher's C",
         disclosure="count tables of each variable, alone and with its parents, of each pair, and of each missing edge "
         "with the parents of one end, once; masked if the run is",
-        maker=lazy_factory("diagnosis.implied:FitTables"),
+        maker=lazy_factory("diagnosis.implied_tables:FitTables"),
         kinds=("discrete",),
         takes=("rows in passes",),
     ),

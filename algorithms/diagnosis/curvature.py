@@ -90,7 +90,7 @@ def curvature(
     *,
     variables: int = 0,
 ) -> FloatArray:
-    """By variable, the larger of the two shares (see the module), `[d]`; zero unless significant.
+    """By variable, the larger of the two shares of its residual that curves explain, `[d]`; zero unless significant.
 
     `table` `[n_rows, d]` is centred at `means`; predictions come from regressions by the moments `S` of all silos.
     `parents[i, j]` says whether i may be a cause of j, and `numbers` which columns are not indicators of levels. Rows
@@ -283,7 +283,7 @@ def _square_shares(sums: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _unjoined(
     R: FloatArray, families: list[FittedFamily], joined: NDArray[np.bool_], numbers: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """The pairs (i, j) for which the square of i is tested in the residual of j, `[d, d]` (see the module)."""
+    """The pairs (i, j) for which the square of i is tested in the residual of j, `[d, d]`."""
     residual_map = np.eye(len(R))
     for one in families:
         residual_map[one.parents, one.child] -= one.weights

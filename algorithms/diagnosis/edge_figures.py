@@ -25,17 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
-from ..graphs.edges import EdgeFigures, EdgeKey
+from ..graphs.edge_figures import EdgeFigures, EdgeKey
 from ..statistics.moments import unit_diagonal
-from .implied import (
-    GRID_VARIANCE,
-    MIN_DEGREES,
-    MIN_SHARE,
-    CountsBySet,
-    Server,
-    conditional_log_likelihood,
-    stratified_tests,
-)
+from .implied_moments import MIN_DEGREES, MIN_SHARE
+from .implied_tables import GRID_VARIANCE, CountsBySet, Server, conditional_log_likelihood, stratified_tests
 
 
 def figures_of_moments(
@@ -101,7 +94,7 @@ class Bdeu:
 
     def of(self, counts: FloatArray) -> float:
         """The score of a child without the prior, from its counts `[states of the parents, levels]`."""
-        from scipy.special import gammaln  # as above
+        from scipy.special import gammaln  # late, because listing the commands must not import SciPy
 
         each, total = self.ess / counts.size, self.ess / len(counts)
         cells = gammaln(each + counts) - gammaln(each)

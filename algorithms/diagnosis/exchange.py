@@ -29,7 +29,7 @@ from ..graphs.structure import Structure, empty_structure
 from ..parameters.networks import unrolled_weights
 from ..privacy.disclosure_control import rare_indicators
 from ..statistics.coding import coded_names, coded_units, coding_of
-from ..statistics.em import about_own_means
+from ..statistics.expected_moments import about_own_means
 from ..statistics.lagged import window_schema
 from ..statistics.moments import (
     SummedMomentsWithin,

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.schema import FloatArray, Schema
 from ..statistics.coding import coding_of
-from ..statistics.em import centred_windows_with_gaps
+from ..statistics.expected_moments import centred_windows_with_gaps
 from ..statistics.lagged import centred_window_passes, centred_windows, windows
 from ..statistics.moments import Chunked, Table, about_means, column_summaries
 from .change import relative_times

@@ -1,7 +1,7 @@
 """Diagnosis of a run on discrete data: pairs of equivalent columns, and silos that disagree with the others.
 
 Exchange 1 is a sum: counts of each variable, and of each pair that is adjacent in the learned structure. It is left
-out if these counts are known from the fit of the graph (`implied.py`).
+out if these counts are known from the fit of the graph (`implied_tables.py`).
 
 Exchange 2 sends the sums to the silos. Each silo subtracts its own counts and compares itself with the other silos. It
 answers with two figures: the distance of its margins, and the distance of its dependence in each pair. Each figure has

@@ -20,7 +20,8 @@ from ..core.promise import Private
 from ..core.protocol import FederatedAlgorithm
 from . import notears_server, order_server
 from . import silo as silo_side
-from .settings import PRESETS, DpFedSparse, plan, tight
+from .plan import plan, tight
+from .settings import PRESETS, DpFedSparse
 from .silo import Broadcast, Reply, Silo
 
 __all__ = ["PRESETS", "DpFedSparse", "build"]

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..admm import consensus
-from ..admm.consensus import ConsensusSettings, Terms, change_between
+from ..admm.consensus import Terms, change_between
+from ..admm.settings import ConsensusSettings
 from ..core.protocol import Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
-from .settings import DpFedSparse, plan
+from .plan import plan
+from .settings import DpFedSparse
 from .silo import Broadcast, Reply, estimate_scales, penalty_scale, public_scales, steps_packing
 
 

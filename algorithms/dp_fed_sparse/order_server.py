@@ -22,13 +22,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.consensus import change_between, soft_threshold
-from ..admm.staged_admm import forward, implied_covariance
+from ..admm.acyclicity import soft_threshold
+from ..admm.consensus import change_between
+from ..admm.model_metric import implied_covariance
+from ..admm.orders import forward
 from ..core.protocol import Replies, Sparse
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
 from ..moments.equal_variance import equal_variance
-from .settings import DpFedSparse, plan
+from .plan import plan
+from .settings import DpFedSparse
 from .silo import SPREAD_CAP, Broadcast, Reply, clip_of, estimate_scales, public_scales, steps_packing
 from .step_noise import deviations
 
@@ -93,16 +96,18 @@ def broadcast(server: Server) -> Broadcast:
 def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) -> Server:
     """The state after the silos' steps; in the first exchange, with the variables' scales."""
     d, message = len(server.variables), broadcast(server)
-    each = np.array([server.rows[silo] for silo in replies.silos]) * len(server.rows) / sum(server.rows.values())
-    weight, number = float(each.sum()), server.number + 1
+    silo_weights = (
+        np.array([server.rows[silo] for silo in replies.silos]) * len(server.rows) / sum(server.rows.values())
+    )
+    weight, number = float(silo_weights.sum()), server.number + 1
     if not len(server.scales):
         found = estimate_scales(replies.total, weight, server.variables, settings)
         return replace(server, number=number, scales=found)
     sent = steps_packing(d, settings).unpack(replies.total)
-    shares = sent["spread"] / weight
+    truncated_squares = sent["spread"] / weight
     W = apply_steps(server.W, sent["change"], sent["moving"], weight, step_noise(server, message, settings))
     low, high = MIN_SPREAD * message.scales.min(), MAX_SPREAD * message.scales
-    spread = np.clip(SPREAD_CAP * message.spread * deviations(shares), low, high)
+    spread = np.clip(SPREAD_CAP * message.spread * deviations(truncated_squares), low, high)
     place = message.place
     if number <= settings.exchanges - FINAL_ROUNDS:
         W, place = refit_order(W, spread, min_share(server.noise, settings), settings)
@@ -118,16 +123,16 @@ def step_noise(server: Server, message: Broadcast, settings: DpFedSparse) -> Flo
     return np.asarray(settings.gamma * server.noise * np.sqrt(len(server.rows)) * reach / M[:, None])
 
 
-def apply_steps(W: FloatArray, change: FloatArray, moving: FloatArray, weight: float, lone: FloatArray) -> FloatArray:
+def apply_steps(W: FloatArray, change: FloatArray, moving: FloatArray, weight: float, noise: FloatArray) -> FloatArray:
     """W after the silos' steps.
 
-    `change` is the weighted sum of the steps, `moving` the weight of the silos that moved each entry, and `lone` the
+    `change` is the weighted sum of the steps, `moving` the weight of the silos that moved each entry, and `noise` the
     standard deviation of the noise of one silo's step; all are `[d, d]`. `weight` is the total weight of the silos.
     """
     shared = PARTIAL_STEP_WEIGHT * moving + (1 - PARTIAL_STEP_WEIGHT) * weight
     W = W + change / np.maximum(shared, MIN_WEIGHT)
-    by = lone / np.sqrt(np.maximum(moving, MIN_WEIGHT))
-    return np.where(moving > 0, soft_threshold(W, by), W)
+    threshold = noise / np.sqrt(np.maximum(moving, MIN_WEIGHT))
+    return np.where(moving > 0, soft_threshold(W, threshold), W)
 
 
 def min_share(noise: float, settings: DpFedSparse) -> float:
@@ -136,16 +141,17 @@ def min_share(noise: float, settings: DpFedSparse) -> float:
 
 
 def refit_order(
-    W: FloatArray, spread: FloatArray, min_share: float, settings: DpFedSparse
+    W: FloatArray, spread: FloatArray, price: float, settings: DpFedSparse
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     """W and each variable's position in the order implied by the model of W and the residuals' `spread` `[d]`.
 
-    If the new order reverses an edge, both of its variables get the weights of the model.
+    A parent must explain at least the share `price` of the least variance. If the new order reverses an edge, both of
+    its variables get the weights of the model.
     """
-    model = equal_variance(implied_covariance(W, spread**2), min_share, settings.max_parents, PASSES)
+    model = equal_variance(implied_covariance(W, spread**2), price, settings.max_parents, PASSES)
     place = np.argsort(model.order)
-    turned = (W != 0) & ~forward(place, len(W))
-    return np.where(turned.any(axis=0) | turned.any(axis=1), model.weights, W), place
+    reversed_edges = (W != 0) & ~forward(place, len(W))
+    return np.where(reversed_edges.any(axis=0) | reversed_edges.any(axis=1), model.weights, W), place
 
 
 def sparse(server: Server, settings: DpFedSparse) -> Sparse | None:

@@ -9,10 +9,10 @@ DP-PGCD is proximal greedy coordinate descent with private access to the rows (F
 Eq. 11-12). A step selects one entry (i, j) by its score with the exponential mechanism, and moves this entry along its
 gradient, which is released with noise. Nothing else depends on the rows. The result is therefore a function of released
 numbers, and its privacy cost is fixed before the first step. Without noise, clipping and weights w_j, these are the
-coordinate steps of PGCD (`admm/fed_sparse.py`).
+coordinate steps of PGCD (`admm/pgcd.py`).
 
 The score of (i, j) is √M_i |prox(B_ij − G_ij/M_i) − B_ij|·w_j. The proximal operator is nonexpansive. So if G_ij
-changes by at most 2L_ij/n (`settings.py`), the score changes by at most (2L_ij/n)·w_j/√M_i. The public weights w_j
+changes by at most 2L_ij/n (`clipping.py`), the score changes by at most (2L_ij/n)·w_j/√M_i. The public weights w_j
 balance columns with different bounds, so that the largest bound does not determine the noise scale of all entries. A
 step changes one column of the residuals, of the gradient and of the scores: O(n·d).
 """
@@ -23,18 +23,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.consensus import Change, Terms, change_between, soft_threshold
-from ..admm.staged_admm import forward
+from ..admm.acyclicity import soft_threshold
+from ..admm.consensus import Change, Terms, change_between
+from ..admm.orders import forward
 from ..compiled import njit
 from ..core.promise import Release
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
-from ..privacy import gram
+from ..privacy import gram, private_scales
 from ..privacy.discrete_gaussian import Bits, child_key, release_on_grid
 from ..secure.masks import FRACTION_BITS
 from ..statistics.moments import to_multiples
 from ..statistics.packing import Packing, packing
-from .settings import MAX_SCALE_MULTIPLE, Clip, DpFedSparse, PrivacyPlan, huber, plan, product
+from .clipping import MAX_SCALE_MULTIPLE, Clip, huber, product
+from .plan import PrivacyPlan, plan
+from .settings import DpFedSparse
 from .step_noise import SLACK, StepNoise, private_squares, release, rounding_margin
 
 
@@ -250,7 +253,7 @@ def releases(silo: Silo, message: Broadcast) -> tuple[Release, ...]:
 
 
 def local_solve(silo: Silo, message: Broadcast, settings: DpFedSparse) -> tuple[Silo, Reply]:
-    """The state and the reply to `message` (see the module)."""
+    """The state and the reply to `message`."""
     d = silo.table.shape[1]
     nothing = np.zeros((d, d))
     if not len(message.scales):
@@ -345,9 +348,9 @@ def sizes(silo: Silo, settings: DpFedSparse) -> FloatArray:
     if settings.smoothness == "private":
         caps = np.full(d, np.sqrt(settings.second_moment_bound))
         return to_multiples(private_squares(bits, silo.table, caps, silo.plan.scales), FRACTION_BITS)
-    counts = gram.bucket_counts(silo.table).ravel().astype(np.float64)
+    counts = private_scales.bucket_counts(silo.table).ravel().astype(np.float64)
     rho, rows = silo.plan.scales.rho, float(len(silo.table))
-    released = release_on_grid(bits, counts, gram.counts_sensitivity(d) * SLACK, rho, rows)
+    released = release_on_grid(bits, counts, private_scales.counts_sensitivity(d) * SLACK, rho, rows)
     return to_multiples(released, FRACTION_BITS)
 
 
@@ -384,14 +387,14 @@ def public_scales(settings: DpFedSparse, schema: Schema) -> FloatArray:
     if settings.smoothness == "known":
         return np.full(d, np.sqrt(settings.known_smoothness))
     if settings.smoothness == "histogram":
-        each = gram.counts_sensitivity(d) ** 2 / (2 * plan(settings, schema).scales.rho)
-        gram.require_signal(sum(schema.rows.values()), float(np.sqrt(len(schema.rows) * each)))
+        each = private_scales.counts_sensitivity(d) ** 2 / (2 * plan(settings, schema).scales.rho)
+        private_scales.require_signal(sum(schema.rows.values()), float(np.sqrt(len(schema.rows) * each)))
     return np.empty(0)
 
 
 def estimate_scales(total: FloatArray, weight: float, variables: tuple[str, ...], settings: DpFedSparse) -> FloatArray:
     """The variables' standard deviations `[d]` from the sum of all sizes; `weight` is the total weight of the silos."""
     if settings.smoothness == "histogram":
-        return gram.scales(np.rint(total).astype(np.int64).reshape(len(variables), -1), variables)
+        return private_scales.scales(np.rint(total).astype(np.int64).reshape(len(variables), -1), variables)
     squares = np.maximum(total / weight, MIN_SQUARE)
     return np.asarray(np.sqrt(settings.second_moment_bound * squares))

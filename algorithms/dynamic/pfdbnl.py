@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from ..admm.consensus import acyclicity
+from ..admm.acyclicity import acyclicity
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Lags, Schema, check_lags, require_fixed_lags
 from ..core.settings import Count, CountOrNone, Factor, NonNegative, Positive, Seed, Settings

@@ -46,7 +46,8 @@ from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
 from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.packing import Block, Packing, from_triangle, triangle
-from .interventions import MIN_OWN_SHARE, Estimate, quantile, risk_difference
+from .g_formula import risk_difference
+from .linear import MIN_OWN_SHARE, Estimate, quantile
 
 MAX_NEWTON_STEPS = 30
 """maximum number of Newton steps"""

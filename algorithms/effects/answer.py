@@ -15,20 +15,9 @@ from ..core.schema import FloatArray
 from ..errors import BadInput, choices_text, quoted
 from ..graphs.structure import Structure
 from ..parameters.networks import Network
+from .g_formula import direct_mixed_effect, discrete_effect, mixed_effect
 from .identification import AdjustmentSet, EffectKind, identify
-from .interventions import (
-    ZERO,
-    Estimate,
-    OddsRatio,
-    Sensitivity,
-    WithinMoments,
-    adjusted_effect,
-    direct_mixed_effect,
-    discrete_effect,
-    joint_effects,
-    mixed_effect,
-    sensitivity,
-)
+from .linear import ZERO, Estimate, OddsRatio, Sensitivity, WithinMoments, adjusted_effect, joint_effects, sensitivity
 from .variability import BetweenSilos, Placebo, Resampled, placebo_line
 
 Values = tuple[float | str, float | str]

@@ -132,14 +132,17 @@ def identify(structure: Structure, x: int, y: int, kind: EffectKind = "total") -
         return Identification((), f"the graph has a cycle: {' → '.join([*structure.cycle, structure.cycle[0]])}")
     edges, centre = structure.adjacency, x if kind == "total" else y
     if structure.kind == "dag":
-        return _described([_set(edges, x, y, kind)], names, x, y, kind, "the DAG")
+        return _with_reason(_adjustment_set(edges, x, y, kind), names, x, y, kind, "the DAG")
     open_edges = int((edges[centre] & edges[:, centre]).sum())
     if open_edges > MAX_OPEN_EDGES:
         return Identification((), f"{names[centre]} has {open_edges} undirected edges, more than {MAX_OPEN_EDGES}")
-    sets = sorted({_set(dag, x, y, kind) for dag in orientations(edges, centre)})
+    sets = sorted({_adjustment_set(dag, x, y, kind) for dag in orientations(edges, centre)})
     if not sets:
         return Identification((), "the learned graph is the class of no DAG: its directions contradict each other")
-    return _described(sets, names, x, y, kind, "every DAG of the class" if len(sets) == 1 else f"at {names[centre]}")
+    if len(sets) > 1:
+        open_directions = f"the class leaves directions at {names[centre]} open"
+        return Identification(tuple(sets), f"{open_directions}: {len(sets)} adjustment sets are possible")
+    return _with_reason(sets[0], names, x, y, kind, "every DAG of the class")
 
 
 def _identify_in_pag(structure: Structure, x: int, y: int, kind: EffectKind) -> Identification:
@@ -157,21 +160,19 @@ def _identify_in_pag(structure: Structure, x: int, y: int, kind: EffectKind) -> 
     return Identification(() if covariates is None else (AdjustmentSet(causal=True, covariates=covariates),), reason)
 
 
-def _set(dag: NDArray[np.bool_], x: int, y: int, kind: EffectKind) -> AdjustmentSet:
+def _adjustment_set(dag: NDArray[np.bool_], x: int, y: int, kind: EffectKind) -> AdjustmentSet:
     return optimal_adjustment_set(dag, x, y) if kind == "total" else other_parents(dag, x, y)
 
 
-def _described(
-    sets: list[AdjustmentSet], names: tuple[str, ...], x: int, y: int, kind: EffectKind, place: str
+def _with_reason(
+    found: AdjustmentSet, names: tuple[str, ...], x: int, y: int, kind: EffectKind, graph: str
 ) -> Identification:
-    """The identification by `sets` with its reason."""
-    if len(sets) > 1:
-        reason = f"the class leaves directions {place} open: {len(sets)} adjustment sets are possible"
-    elif not sets[0].causal:
+    """The identification by the set `found`, which is that of `graph`, with its reason."""
+    if not found.causal:
         absent = "no directed path leads" if kind == "total" else "no edge leads"
-        reason = f"{absent} from {names[x]} to {names[y]} in {place}, so the effect is zero"
+        reason = f"{absent} from {names[x]} to {names[y]} in {graph}, so the effect is zero"
     elif kind == "direct":
-        reason = f"the other parents of {names[y]} in {place} are held fixed"
+        reason = f"the other parents of {names[y]} in {graph} are held fixed"
     else:
-        reason = f"the optimal adjustment set in {place} (Henckel, Perković, Maathuis 2022)"
-    return Identification(tuple(sets), reason)
+        reason = f"the optimal adjustment set in {graph} (Henckel, Perković, Maathuis 2022)"
+    return Identification((found,), reason)

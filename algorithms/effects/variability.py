@@ -20,7 +20,7 @@ import numpy as np
 
 from ..graphs.structure import Structure
 from .identification import EffectKind, identify
-from .interventions import LEVEL, Estimate, WithinMoments, adjusted_effect
+from .linear import LEVEL, Estimate, WithinMoments, adjusted_effect
 
 
 @dataclass(frozen=True)

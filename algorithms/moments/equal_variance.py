@@ -46,7 +46,7 @@ from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..errors import BadInput
 from ..graphs.dag import topological_order
-from ..score.gaussian_order import BestOrder
+from ..score.order_starts import BestOrder
 from ..statistics.lagged import moments_given_past
 from ..statistics.moments import top_down_order
 from .edge_reversals import order_after_reversals

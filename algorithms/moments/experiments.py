@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from ..score.experiment_scores import best_class, number_scores
-from ..score.families import OrderSettings, SearchSettings, TargetRows
 from ..score.procedures import BOSS
-from ..statistics.em import about_own_means
+from ..score.settings import OrderSettings, SearchSettings, TargetRows
+from ..statistics.expected_moments import about_own_means
 from ..statistics.moments import Table, conditions_of, pooled_packing, regression_weights
 from ..statistics.packing import from_triangle
 

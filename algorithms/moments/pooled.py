@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..admm import fed_sparse, notears_admm
-from ..admm.consensus import MomentsOf
-from ..admm.fed_sparse import Notears
-from ..constraint.independence import fisher_z
+from ..admm.notears import Notears
+from ..admm.problem import MomentsOf
+from ..constraint.moment_tests import fisher_z
 from ..constraint.orientation import PC
 from ..constraint.search import create_plan, run
 from ..constraint.settings import ConstraintSettings
@@ -26,12 +26,12 @@ from ..core.knowledge import Prior, no_prior
 from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Lags, Schema
 from ..core.settings import Count, NonNegative, Settings, Share
-from ..graphs.cpdag import dag_extension
+from ..graphs.dag_extension import dag_extension
 from ..graphs.structure import Structure, stacked
-from ..score.families import SearchSettings
 from ..score.gaussian import score_covariance
 from ..score.gaussian_order import parents_in_order
 from ..score.procedures import GES, search
+from ..score.settings import SearchSettings
 from ..statistics.lagged import moments_given_past
 from ..statistics.moments import SecondMoments, regression_weights, residual_variances, top_down_order, unit_diagonal
 from .equal_variance import MAX_PASSES, MIN_ROWS_PER_VARIABLE, best_equal_variance_fit, equal_variance, select_weights

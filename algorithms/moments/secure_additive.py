@@ -10,7 +10,7 @@ From these moments the server searches for the order of the variables with the b
 coded columns of the parents. Of the child, only z is used. The score differs between Markov equivalent graphs, so
 curved effects direct their edges. An edge must also explain `min_share` of the residual variance. Without this rule,
 BIC would add edges, with many rows, that correct the misfit between a curve and its three columns. The search is that
-of `block_order.py`.
+of `score/block_order.py`.
 
 The result is the additive model only if curved effects improve the linear graph itself (`curvature_gain`); otherwise it
 is the linear model. The scores of the two models are not compared, because with skewed errors a curve can fit a linear
@@ -31,11 +31,11 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import NonNegative
-from ..graphs.cpdag import dag_extension
 from ..graphs.dag import directed_part
+from ..graphs.dag_extension import dag_extension
 from ..graphs.structure import Structure
 from ..score.block_order import block_boss
-from ..score.families import OrderSettings
+from ..score.settings import OrderSettings
 from ..statistics.coding import Blocks, Coding, blocks_of_covariance
 from ..statistics.moments import MAX_UNJOINED_CORRELATION, Chunked, Found, Table, about_means, over_parts
 from ..statistics.packing import from_triangle, triangle

@@ -32,12 +32,14 @@ from ..core.protocol import FederatedAlgorithm, Replies, Summand, TimedState, su
 from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum
 from ..core.settings import Auto, Count, NonNegative
 from ..errors import BadInput
-from ..graphs.cpdag import cpdag, dag_extension, pdag_with_knowledge
+from ..graphs.cpdag import cpdag, pdag_with_knowledge
+from ..graphs.dag_extension import dag_extension
 from ..graphs.structure import Structure, stacked
 from ..score.experiment_scores import experiment_basis
-from ..score.families import OrderSettings, TargetRows
-from ..score.gaussian_order import BestOrder, gaussian_boss
-from ..statistics.em import about_own_means, centred_windows_with_gaps
+from ..score.gaussian_order import gaussian_boss
+from ..score.order_starts import BestOrder
+from ..score.settings import OrderSettings, TargetRows
+from ..statistics.expected_moments import about_own_means, centred_windows_with_gaps
 from ..statistics.lagged import centred_means, window_moments, window_schema
 from ..statistics.moments import (
     Table,

@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
 from ..graphs.dag import topological_order
-from ..score.families import OrderSettings
-from ..score.gaussian_order import BestOrder, gaussian_boss, parents_in_order
+from ..score.gaussian_order import gaussian_boss, parents_in_order
+from ..score.order_starts import BestOrder
+from ..score.settings import OrderSettings
 from ..statistics.moments import regression_weights, unit_diagonal
 from .edge_reversals import order_after_reversals
 from .elimination import MIN_CANDIDATE_T, eliminate_among, squared_t_values

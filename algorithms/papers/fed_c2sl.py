@@ -46,14 +46,14 @@ def fed_ci(
         v_xz, v_yz = sum(one[z].sum(1) for one in v), sum(one[z].sum(0) for one in v)  # SecureAgg, lines 8-10
         present = np.ix_(v_xz > 0, v_yz > 0)
         expected = np.outer(v_xz, v_yz)[present] / max(v_xz.sum(), 1)  # line 11
-        of_z = int(np.prod(np.array(expected.shape) - 1)) if expected.size else 0
-        if of_z > 0:
+        dof_z = int(np.prod(np.array(expected.shape) - 1)) if expected.size else 0
+        if dof_z > 0:
             P = rng.normal(0.0, np.sqrt(2.0), (length, expected.size))  # line 12: 2-stable
             u = [((one[z][present] - expected / len(v)) / np.sqrt(expected)).ravel() for one in v]  # line 15
             e = np.sum([P @ u_i for u_i in u], axis=0)  # lines 16 and 18
             constant = 2 / np.pi * gamma(2 / length) * gamma(1 - 1 / length) * np.sin(np.pi / length)
             Q += float(np.exp(np.log(np.abs(e)).sum() * 2 / length - length * np.log(constant)))  # line 19
-            dof += of_z
+            dof += dof_z
     return Q, dof
 
 

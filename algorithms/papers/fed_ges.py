@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..score.fed_ges import fuse
+from ..score.fusion import fuse
 
 Dag = NDArray[np.bool_]
 Search = Callable[[Dag], Dag]

@@ -17,7 +17,8 @@ from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
 from ..errors import BadInput
 from ..statistics.lagged import windows
-from .networks import Network, network_as_json, network_from_json
+from .network_json import network_as_json, network_from_json
+from .networks import Network
 
 DRAWS = 50
 """number of samples for the forecast of a window"""

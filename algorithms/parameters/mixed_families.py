@@ -33,11 +33,12 @@ from ..graphs.structure import Structure
 from ..privacy.disclosure_control import MIN_COUNT, SMALL_CELL, CountTable
 from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.count_tables import count_limits
-from ..statistics.em import about_own_means
+from ..statistics.expected_moments import about_own_means
 from ..statistics.lagged import over_windows, window_schema
 from ..statistics.moments import SummedMomentsWithin, Table, moment_units, pooled_packing, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
-from .networks import Distribution, Linear, Logistic, Network, Tabular, softmax, unrolled_weights
+from .distributions import Distribution, Linear, Logistic, Tabular, softmax
+from .networks import Network, unrolled_weights
 from .tables import counts_for_model, smooth_counts
 
 MIN_VARIANCE = 1e-12

@@ -29,7 +29,7 @@ from ..core.schema import FloatArray, Schema
 from ..core.settings import CountOrNone, Settings
 from ..graphs.dag import moral_graph, reachable
 from ..graphs.structure import Structure
-from ..statistics.em import about_own_means
+from ..statistics.expected_moments import about_own_means
 from ..statistics.lagged import over_windows, window_schema
 from ..statistics.moments import (
     SummedMomentsWithin,

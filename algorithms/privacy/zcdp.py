@@ -36,7 +36,7 @@ from ..core.promise import ULP, A, Cost, Promise, ReplaceOne, round_up
 from ..core.schema import Schema
 from ..errors import BadInput, require_number
 from ..secure.masks import default_threshold, mask_threshold
-from . import gram
+from . import gram, private_scales
 
 Accounting = Literal["zcdp", "papers"]
 
@@ -253,8 +253,11 @@ def noise_shares(
     d, whole = len(schema.variables), promise.cost
     bits = gram.bits_for(max(schema.rows.values()))
     counted = d if measured is None else measured
-    counts, entries = counted * gram.BUCKETS, d * (d + 1) // 2
-    count_sensitivity, gram_sensitivity = group * gram.counts_sensitivity(counted), group * gram.gram_sensitivity(bits)
+    counts, entries = counted * private_scales.BUCKETS, d * (d + 1) // 2
+    count_sensitivity, gram_sensitivity = (
+        group * private_scales.counts_sensitivity(counted),
+        group * gram.gram_sensitivity(bits),
+    )
     count_variance = share_variance(count_sensitivity, whole.portion(count_share), guaranteed)
     gram_variance = share_variance(gram_sensitivity, whole.portion(1 - count_share), guaranteed)
     # An off-diagonal entry counts twice and has half the variance: divided by √2, both kinds have the same cost.

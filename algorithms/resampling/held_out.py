@@ -30,8 +30,8 @@ from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand,
 from ..core.release import Statistic, statistic_of
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
-from ..graphs.cpdag import dag_extension
-from ..statistics.em import about_own_means
+from ..graphs.dag_extension import dag_extension
+from ..statistics.expected_moments import about_own_means
 from ..statistics.moments import Table, column_units, product_units, regression_weights, residual_variances
 from ..statistics.packing import from_triangle, triangle
 

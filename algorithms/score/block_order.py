@@ -24,8 +24,8 @@ from ..compiled import njit
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..statistics.coding import COLLINEARITY_TOLERANCE, Blocks, log_residual_det
-from .families import OrderSettings
-from .gaussian_order import MISPLACED_PARENT_COST, SCORE_TOLERANCE, BestOrder, Bools, Moves, Order, best_of_starts
+from .order_starts import MISPLACED_PARENT_COST, SCORE_TOLERANCE, BestOrder, Bools, Moves, Order, best_of_starts
+from .settings import OrderSettings
 
 MAX_NODES, MAX_ENTRIES = 1 << 15, 1 << 20
 """room for nodes in all trees, and for entries in their lists; with many variables there is more room (`_trees`)"""

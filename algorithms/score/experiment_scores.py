@@ -23,17 +23,19 @@ from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
-from ..graphs.cpdag import experimental_arcs, member_of
+from ..graphs.cpdag import member_of
+from ..graphs.imposed_knowledge import experimental_arcs
 from ..statistics.coding import Coding, blocks_of
 from ..statistics.count_tables import PAD, offsets
 from ..statistics.moments import covariance
 from ..statistics.rows import configuration_offsets
 from .boss import rounding_error
 from .discrete import sets_of
-from .families import Batch, SearchSettings, TargetRows, families_of, split_by_group
+from .families import Batch, families_of, split_by_group
 from .gaussian import score_blocks, score_covariance, score_own_covariance
 from .ges import Scores
 from .procedures import ScoreSearch, search
+from .settings import SearchSettings, TargetRows
 
 SEARCHES = 4
 """number of searches over orders, each from several random orders; the best result is used"""

@@ -25,8 +25,9 @@ from scipy.special import chdtri
 from ..core.schema import FloatArray
 from ..statistics.moments import covariance
 from .discrete import Criterion, score_tables
-from .families import Batch, SearchSettings
+from .families import Batch
 from .gaussian import score_own_covariance
+from .settings import SearchSettings
 
 FALSE_CHANGES = 0.001
 """nominal probability that any mechanism is found to change if none does"""
@@ -87,7 +88,7 @@ def prices_of(parameters: FloatArray, sums: Sums) -> FloatArray:
 
 
 def classes_of(batch: Batch, sums: Sums) -> Classes:
-    """The classes of conditions of each family of `batch`, joined step by step (see the module's docstring)."""
+    """The classes of conditions of each family of `batch`, joined step by step."""
     n, p = len(batch), len(sums.rows)
     likelihood, prices = sums.likelihood(batch), prices_of(sums.parameters(batch), sums)
     everything = np.arange(n)

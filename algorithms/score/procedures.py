@@ -16,17 +16,19 @@ from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from ..graphs.cpdag import cpdag, pdag_with_knowledge
 from ..statistics.coding import Blocks
-from ..statistics.em import own_moments
+from ..statistics.expected_moments import own_moments
 from ..statistics.moments import Table, covariance
 from ..statistics.rows import MixedRows, Rows, configuration_moments, open_mixed_rows, open_rows
 from .block_order import block_boss
-from .boss import Starts, advance_starts, best_graph, best_so_far, copy_starts, starts_from
-from .discrete import apply_knowledge, drop_impossible, score_rows, sets_of
-from .families import Batch, Families, OrderSettings, ScoreSettings, SearchSettings, no_families
+from .boss_starts import Starts, advance_starts, best_graph, best_so_far, copy_starts, starts_from
+from .discrete import score_rows, sets_of
+from .families import Batch, Families, no_families
 from .gaussian import price_of, score_blocks, score_configurations, score_covariance, score_moments
 from .gaussian_order import gaussian_boss
 from .ges import EquivalenceSearch, Scores, advance, score_pending
+from .knowledge_constraints import apply_knowledge, drop_impossible
 from .refinement import RefinedSearch, advance_refined, copy_refined, greedy_from, refined_from, refined_graph
+from .settings import OrderSettings, ScoreSettings, SearchSettings
 
 State = TypeVar("State", EquivalenceSearch, RefinedSearch, Starts)
 

@@ -22,10 +22,11 @@ from ..compiled import njit
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
 from ..graphs.dag import topological_order
-from .boss import Starts, advance_starts, best_graph, copy_starts, starts_of
-from .discrete import apply_knowledge, consistent_member
-from .families import UNKNOWN, Batch, Families, SearchSettings, families_of, find, no_families
+from .boss_starts import Starts, advance_starts, best_graph, copy_starts, starts_of
+from .families import UNKNOWN, Batch, Families, families_of, find, no_families
 from .ges import WITH_TURNS, EquivalenceSearch, advance, search_from
+from .knowledge_constraints import apply_knowledge, consistent_member
+from .settings import SearchSettings
 
 MAX_DISTANCE = 2
 """greatest number of edges between a variable and a possible parent in GES's graph"""

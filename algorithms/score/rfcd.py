@@ -27,8 +27,9 @@ from ..graphs.cpdag import cpdag, member_of
 from ..graphs.dag import is_acyclic, transitive_closure
 from ..graphs.structure import Structure
 from ..statistics.rows import Rows, cardinalities_of, open_rows
-from .families import Batch, SearchSettings
+from .families import Batch
 from .procedures import ges_of, scores_of, search
+from .settings import SearchSettings
 
 MIN_REDUCTION = 1e-9
 """reductions of the regret up to this value are rounding errors"""

@@ -34,9 +34,11 @@ from ..core.experiments import MechanismChange, Targets, condition_names
 from ..core.protocol import FederatedAlgorithm, Replies, Summand
 from ..core.schema import Schema
 from ..statistics.rows import Query, Rows, bytes_of
-from .families import Batch, SecureSearch, families_of
+from .families import Batch, families_of
 from .mechanisms import Sums, classes_of
-from .secure_search import BossServer, secure_boss, structure, sums_of_conditions, tables_of_sums, units_of
+from .search_server import BossServer, structure
+from .secure_search import secure_boss, sums_of_conditions, tables_of_sums, units_of
+from .settings import SecureSearch
 
 MIN_UNCHANGED = 2
 """minimum number of conditions that share all mechanisms, for these to count as unchanged"""

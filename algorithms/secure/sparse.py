@@ -21,7 +21,8 @@ from functools import lru_cache
 from ..core import wire
 from . import masks
 from .masks import MAX_SILOS, Aborted, Refused, Ring, RunKey, SecureSession
-from .participant import Participant, create_participant, read_by_silo, read_parts, sum_of_vectors
+from .messages import read_by_silo, read_parts, sum_of_vectors
+from .participant import Participant, create_participant
 
 COMMITMENT_BYTES = 16
 """the length of a commitment in bytes: half of the length in a full mesh. Half suffices, because a silo that changes
@@ -102,16 +103,12 @@ def mask(state: Participant, keys: Mapping[str, bytes], vector: Ring, key: RunKe
 def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant, bytes]:
     """Phase 3: the seed of this silo's self-mask, for the sum over all silos of the session.
 
-    A repeated request gets the same answer. Raises `Refused` for the sum over any other silos, or if `unmask` is not
-    the next phase.
+    Raises `Refused` for the sum over any other silos, or if `unmask` is not the next phase.
     """
     if survivors != state.session.silos:
         raise Refused(f"{state.silo} refuses to unmask: it has masked for the sum over all silos of this session")
-    if state.done == "unmask":
-        return state, state.revealed
     require_phase(state, "unmask", "mask")
-    revealed = wire.encode({state.silo: state.shares[state.silo]})
-    return replace(state, done="unmask", shares={}, survivors=survivors, revealed=revealed), revealed
+    return replace(state, done="unmask", shares={}), wire.encode({state.silo: state.shares[state.silo]})
 
 
 def require_phase(state: Participant, phase: str, before: str) -> None:

@@ -8,297 +8,31 @@ are needed; they are masked if the run is masked. EM ends when the variance chan
 every direction: with nearly collinear columns, edges depend on directions of little variance. The price of an edge
 depends on the effective number of rows. It is the mean, over all pairs, of the number of rows with both cells observed.
 
-The E-step for a Gaussian with empty cells (Dempster, Laird, Rubin 1977; Little, Rubin 2002, "Statistical Analysis with
-Missing Data", §11.2): for a row x with observed columns o and their precision K = S_oo⁻¹ (zero elsewhere), the
-deviations from the mean μ have expectation S K (x − μ) and covariance S − S K S. The sum over all rows is
-
-    n S + S (Z − Σ K) S,   Z = Σ K (x − μ)(x − μ)ᵀ K,
-
-where μ is the silo's own maximum-likelihood mean given S, the solution of (Σ K) μ = Σ K x. The mean never leaves the
-silo, so a reply depends only on S and the silo's rows. Rows with the same empty cells share K and are processed
-together: O(D³) for each such pattern and O(D²) for each row. In time series the rows are windows, and every series of
-`MIN_CENTRED_WINDOWS` windows or more has its own mean (`lagged.py`).
-
 If no row has cells in both of two columns, the data do not determine their covariance, and EM would not change its
 initial value. This covariance is set so that the two columns are independent given all other columns, which is the
 choice of maximum entropy (Dempster 1972, "Covariance selection"). Learners must not join such a pair
 (`ImputationModel.apart`).
 
-The steps use Anderson acceleration (see below).
+The E-step is that of `expected_moments.py`, and the steps use Anderson acceleration (`anderson.py`).
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
-from ..compiled import njit
 from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, ImputationModel, Schema
 from ..core.settings import Positive, Settings
 from ..errors import BadInput
+from .anderson import Iteration, anderson_step
 from .coding import Coding, coded_units, coding_of
-from .lagged import centred_parts, window_rows, window_schema, windows
-from .moments import (
-    Table,
-    about_means,
-    centred_moments,
-    chunks,
-    column_summaries,
-    over_parts,
-    pooled_packing,
-    product_units,
-)
+from .expected_moments import expected_products, parts_of, sum_parts
+from .lagged import window_rows, window_schema
+from .moments import Table, chunks, column_summaries, over_parts, product_units
 from .packing import from_triangle, triangle
-
-# Anderson acceleration of a fixed-point iteration over covariances (Walker, Ni 2011), such as EM.
-#
-# The iteration F maps a point S to its image F(S). Plain EM continues from the image, and needs two to ten times as
-# many steps. Here the next point is a mixture of the last images. Its weights minimise the mixture of the residuals
-# F(S) − S. Residuals are measured in the units of the last image: L⁻¹ (F(S) − S) L⁻ᵀ with F(S) = L Lᵀ for the last S.
-# So the scales of columns and collinearity have no influence. If the mixture is not a covariance close to the last
-# image, the step is plain. Steps are also plain far from the fixed point, where mixtures are unreliable: until a step
-# changes the variance in every direction by at most `RESTART_CHANGE`.
-
-
-MIXTURE_SIZE = 4
-"""number of points in a mixture"""
-RESTART_CHANGE = 0.3
-"""mixtures are used if the last step changed no variance, in any direction, by a larger share"""
-FIXED_POINT_CHANGE = 1e-12
-"""maximum relative change of a variance at a fixed point; without empty cells, the first step reaches it"""
-MAX_MIXTURE_FACTOR = 10.0
-"""maximum ratio of variances between a mixture and the last image, in any direction"""
-RIDGE = 1e-10
-"""ridge on the products of residuals, as a share of their trace, for residuals that are linearly dependent"""
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """The next point to evaluate `[D, D]`, the last points and their images, and the change of the last step."""
-
-    point: FloatArray
-    points: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
-    images: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
-    change: float = np.inf
-    """the greatest relative change of a variance in the last step, in any direction"""
-
-
-def anderson_step(iteration: Iteration, image: FloatArray) -> Iteration:
-    """The iteration after a step, from the `image` `[D, D]` of its point; the image must be positive definite."""
-    before = np.linalg.inv(np.linalg.cholesky(iteration.point))
-    change = float(np.abs(np.linalg.eigvalsh(before @ image @ before.T) - 1).max())
-    if not FIXED_POINT_CHANGE < change <= RESTART_CHANGE:
-        return Iteration(image, change=change)
-    points, images = (
-        np.concatenate([old.reshape(-1, *image.shape), new[None]])[-MIXTURE_SIZE:]
-        for old, new in ((iteration.points, iteration.point), (iteration.images, image))
-    )
-    return replace(iteration, point=_mixture(points, images), points=points, images=images, change=change)
-
-
-def _mixture(points: FloatArray, images: FloatArray) -> FloatArray:
-    """The mixture of `images` whose residuals cancel best, or the last image if the mixture is too far from it."""
-    last = images[-1]
-    units = np.linalg.inv(np.linalg.cholesky(last))
-    residuals = (units @ (images - points) @ units.T).reshape(len(points), -1)
-    gram = residuals @ residuals.T
-    gram += RIDGE * max(np.trace(gram), 1e-300) * np.eye(len(gram))
-    shares = np.linalg.solve(gram, np.ones(len(gram)))
-    mixture = np.tensordot(shares / shares.sum(), images, axes=1)
-    ratios = np.linalg.eigvalsh(units @ mixture @ units.T)
-    return np.asarray(mixture if ratios[0] > 1 / MAX_MIXTURE_FACTOR and ratios[-1] < MAX_MIXTURE_FACTOR else last)
-
-
-@dataclass(frozen=True)
-class ExpectedMoments:
-    """Expected moments of a silo's rows: their mean `[D]`, and the summed second moments about this mean `[D, D]`."""
-
-    mean: FloatArray
-    products: FloatArray
-
-
-@dataclass(frozen=True)
-class Patterns:
-    """Coded rows `[n_rows, D]`, zero in empty cells, grouped by their patterns of empty cells."""
-
-    rows: FloatArray
-    first: NDArray[np.int64]
-    """the offset of each pattern, then the number of rows, `[n_patterns + 1]`"""
-    observed: NDArray[np.bool_]
-    """the observed cells of each pattern, `[n_patterns, D]`"""
-    order: NDArray[np.int64]
-    """the number of each row in the table, `[n_rows]`"""
-
-
-def patterns(coded: FloatArray) -> Patterns:
-    """The rows of `coded` `[n_rows, D]`, grouped by their empty cells."""
-    observed = ~np.isnan(coded)
-    packed = np.packbits(observed, axis=1)
-    order = np.lexsort(packed.T)
-    packed = packed[order]
-    begins = np.flatnonzero(np.concatenate([[True], (packed[1:] != packed[:-1]).any(axis=1)]))
-    rows = np.where(observed, coded, 0.0)[order]
-    return Patterns(rows, np.append(begins, len(rows)), observed[order[begins]], order)
-
-
-def about_own_means(table: Table, schema: Schema) -> ExpectedMoments:
-    """The means of the coded `table` `[n_rows, d]` and its second moments about these means.
-
-    If cells are empty, they are expectations under `schema.imputation_model`, which EM has estimated.
-    """
-    coding = coding_of(schema)
-    if schema.gaps:
-        return expected_moments(table, coding, schema.imputation_model.covariance)
-    return ExpectedMoments(*about_means(coding.encode(table)))
-
-
-def own_moments(table: Table, schema: Schema, silo: str) -> FloatArray:
-    """`centred_moments` of the coded `table` `[n_rows, d]`, or their expectation if cells are empty.
-
-    If cells are empty, the number of rows is the silo's part of the effective number in `schema.imputation_model`.
-    """
-    n, coding = table.shape[0], coding_of(schema)
-    lengths = schema.stretches.get(silo, (n,))
-    if not schema.gaps:
-        return centred_moments(coding.encode(table), lengths)
-    total = expected_products(table, lengths, coding, schema.imputation_model.covariance)
-    share = schema.imputation_model.rows / sum(schema.rows.values())
-    rows = share * (n - len(lengths))
-    return pooled_packing(coding.size).pack(rows=rows, sums=np.zeros(coding.size), products=share * total)
-
-
-def expected_products(table: Table, lengths: Sequence[int], coding: Coding, S: FloatArray) -> FloatArray:
-    """The summed expected second moments of `table` `[n_rows, d]`, about the means of each part with these `lengths`.
-
-    A table that is read in passes is one part.
-    """
-    return sum(
-        (expected_moments(part, coding, S).products for part in parts_of(table, lengths)),
-        start=np.zeros((coding.size, coding.size)),
-    )
-
-
-def centred_windows_with_gaps(table: FloatArray, schema: Schema, silo: str, lags: int) -> tuple[FloatArray, FloatArray]:
-    """The windows of the series `table` `[n_rows, d]` in the order of time, and their summed second moments `[m, m]`.
-
-    Empty cells are NaN. Both results are about means of the same parts as in `centred_windows`. Here the means are
-    expectations under the imputation model of `schema`.
-    """
-    public, rows = window_schema(schema, lags), windows(table, schema.stretches[silo], lags)
-    total = np.zeros((rows.shape[1],) * 2)
-    for part in centred_parts(schema.stretches[silo], lags):
-        own = about_own_means(rows[part], public)
-        rows[part] -= own.mean
-        total += own.products
-    return rows, total
-
-
-def parts_of(table: Table, lengths: Sequence[int]) -> Sequence[Table]:
-    """The parts of `table` `[n_rows, d]` that have these `lengths`; a table that is read in passes is one part."""
-    return np.split(table, np.cumsum(lengths)[:-1]) if isinstance(table, np.ndarray) else (table,)
-
-
-def expected_moments(table: Table, coding: Coding, S: FloatArray) -> ExpectedMoments:
-    """The expected moments of the rows of `table` `[n_rows, d]` with covariance `S` `[D, D]`.
-
-    Raises `ValueError` if S is not known yet (a programming error), and `BadInput` if S has another shape. Without this
-    check, a coordinator could make compiled code read out of bounds.
-    """
-    D = coding.size
-    if not len(S):
-        raise ValueError("rows with empty cells have no moments before EM has estimated their covariance")
-    if S.shape != (D, D):
-        raise BadInput(f"the covariance of {D} columns has not {D} rows and columns")
-    scale = np.sqrt(np.diag(S))
-    R = S / np.outer(scale, scale)
-    precision, weighted, n = _sums(over_parts(table, lambda part: _precision(part, coding, scale, R)))
-    mean = np.linalg.lstsq(precision, weighted)[0]
-    (excess,) = _sums(over_parts(table, lambda part: _excess(part, coding, scale, R, mean)))
-    return ExpectedMoments(np.asarray(mean * scale, np.float64), (n * R + R @ excess @ R) * np.outer(scale, scale))
-
-
-def _precision(table: Table, coding: Coding, scale: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray, int]:
-    """The summed precisions `[D, D]` of the observed cells, their weighted sums `[D]`, and the number of rows."""
-    precision, weighted, n = np.zeros((coding.size, coding.size)), np.zeros(coding.size), 0
-    for rows in chunks(table):
-        part = patterns(coding.rows(rows) / scale)
-        _add_precision(part.rows, part.first, part.observed, R, precision, weighted)
-        n += len(rows)
-    return precision, weighted, n
-
-
-def _excess(table: Table, coding: Coding, scale: FloatArray, R: FloatArray, mean: FloatArray) -> tuple[FloatArray]:
-    """The matrix Z − Σ K `[D, D]` of the module's formula, for correlations `R`."""
-    excess = np.zeros((coding.size, coding.size))
-    for rows in chunks(table):
-        part = patterns(coding.rows(rows) / scale)
-        _add_excess(part.rows, part.first, part.observed, R, mean, excess)
-    return (excess,)
-
-
-def _sums(parts: Iterator[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """The sum of each component of the `parts`."""
-    return reduce(lambda one, other: tuple(a + b for a, b in zip(one, other, strict=True)), parts)
-
-
-@njit(cache=True)
-def inverse_of_observed(R, observed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The inverse of the submatrix of R with the rows and columns `observed`."""
-    k = len(observed)
-    own = np.empty((k, k))
-    for a in range(k):
-        for b in range(k):
-            own[a, b] = R[observed[a], observed[b]]
-    return np.linalg.inv(own)
-
-
-@njit(cache=True)
-def _add_precision(rows, first, patterns, R, precision, weighted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add Σ K to `precision` and Σ K x to `weighted`."""
-    for p in range(len(patterns)):
-        observed = np.flatnonzero(patterns[p])
-        if len(observed) == 0:
-            continue
-        n = first[p + 1] - first[p]
-        K = inverse_of_observed(R, observed)
-        for a in range(len(observed)):
-            total = 0.0
-            for r in range(first[p], first[p + 1]):
-                total += rows[r, observed[a]]
-            for b in range(len(observed)):
-                precision[observed[b], observed[a]] += n * K[b, a]
-                weighted[observed[b]] += K[b, a] * total
-
-
-@njit(cache=True)
-def _add_excess(rows, first, patterns, R, mean, excess):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add Z − Σ K to `excess`."""
-    for p in range(len(patterns)):
-        observed = np.flatnonzero(patterns[p])
-        k = len(observed)
-        if k == 0:
-            continue
-        K, T, y = inverse_of_observed(R, observed), np.zeros((k, k)), np.empty(k)
-        for r in range(first[p], first[p + 1]):
-            for a in range(k):
-                y[a] = rows[r, observed[a]] - mean[observed[a]]
-            for a in range(k):
-                for b in range(a + 1):
-                    T[a, b] += y[a] * y[b]
-        for a in range(k):
-            for b in range(a):
-                T[b, a] = T[a, b]
-        n = first[p + 1] - first[p]
-        contribution = K @ T @ K - n * K
-        for a in range(k):
-            for b in range(k):
-                excess[observed[a], observed[b]] += contribution[a, b]
-
 
 MIN_EIGENVALUE = 1e-3
 """minimum eigenvalue of EM's initial correlations, because pairwise correlations need not be positive definite"""
@@ -433,7 +167,7 @@ def pairwise_complete(table: Table, coding: Coding) -> tuple[FloatArray, FloatAr
     Products are about the means of the observed cells.
     """
     means = column_summaries(coding.encode(table)).means
-    products, pairs = _sums(over_parts(table, lambda part: _complete_pairs(part, coding, means)))
+    products, pairs = sum_parts(over_parts(table, lambda part: _complete_pairs(part, coding, means)))
     return products, pairs
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from ..compiled import njit
 from ..core.schema import FloatArray, Schema, Transform
 from .coding import coding_of
-from .em import expected_moments, inverse_of_observed, patterns
+from .expected_moments import expected_moments, inverse_of_observed, patterns
 from .moments import chunks
 from .transforms import apply
 

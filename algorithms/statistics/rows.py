@@ -24,7 +24,7 @@ from ..errors import BadInput
 from .coding import coded_units
 from .corner_counts import count_corners
 from .count_tables import PAD, CodePasses, Codes, count, count_limits, offsets
-from .em import own_moments
+from .expected_moments import own_moments
 from .gibbs import gibbs_impute
 from .moments import Table, chunks, column_units, conditions_of, moment_units, per_row
 

@@ -202,7 +202,7 @@ def numbers_in(column: Any) -> FloatArray | None:
 
     kind = column.type
     if pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind):
-        column = column.cast(pyarrow.float64(), safe=False)
+        column = column.cast(pyarrow.float64())
     elif not (pyarrow.types.is_floating(kind) or pyarrow.types.is_integer(kind)):
         return None
     chunks = column.chunks if isinstance(column, pyarrow.ChunkedArray) else [column]

@@ -45,7 +45,7 @@ class EventTable:
     values: FloatArray
     excluded: tuple[str, ...] = ()
     """the columns that were not read"""
-    dates: bool = False
+    are_dates: bool = False
     """whether the times are dates, which are read as seconds"""
 
     @property
@@ -125,8 +125,8 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
     values = np.column_stack([devices, times, codes, starts, ends]).astype(np.float64)
     if keys[NEIGHBOURS] is not None:
         values = np.hstack([values, _links(names, devices, columns[str(keys[NEIGHBOURS])])[devices]])
-    dates = any(map(cell_fault, clock.cells)) and periods_of(clock.cells) is None
-    return EventTable(types, values[order], left_out_names(source, tuple(columns)), dates)
+    are_dates = any(map(cell_fault, clock.cells)) and periods_of(clock.cells) is None
+    return EventTable(types, values[order], left_out_names(source, tuple(columns)), are_dates)
 
 
 def _named_time(path: Path, names: Collection[str], declared: Declared) -> str | None:
@@ -165,9 +165,12 @@ def events_schema(place: str, types: Mapping[str, tuple[str, ...]], rows: Mappin
     return Schema(names, dict(sorted(rows.items())), kind="events")
 
 
-def check_same_times(dates: Mapping[str, bool]) -> None:
-    """Raise `BadInput` if some files or silos have `dates`, which are read as seconds, and others have numbers."""
-    first = {kind: next((place for place, one in dates.items() if one == kind), "") for kind in (True, False)}
+def check_same_times(are_dates: Mapping[str, bool]) -> None:
+    """Raise `BadInput` if the times of some files or silos are dates, and those of others numbers or months.
+
+    `are_dates` says it for each file or silo.
+    """
+    first = {kind: next((place for place, one in are_dates.items() if one == kind), "") for kind in (True, False)}
     if all(first.values()):
         raise BadInput(
             f"{first[False]}: its times are numbers or months, and those of {first[True]} are dates: write all as "

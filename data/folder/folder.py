@@ -356,7 +356,7 @@ def _read_events(
     rows = {silo: len(one.values) for silo, one in tables.items()}
     aside = excluded_columns(str(folder), [one.excluded for one in tables.values()], declared)
     schema = replace(events_schema(str(folder), types, rows), aside=aside)
-    check_same_times({str(files[silo]): one.dates for silo, one in tables.items()})
+    check_same_times({str(files[silo]): one.are_dates for silo, one in tables.items()})
     notes = event_notes(schema.variables, [silo for silo, one in tables.items() if one.linked])
     return InferredSchema(schema, notes), {silo: one.rows(schema, files[silo]) for silo, one in tables.items()}
 

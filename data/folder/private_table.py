@@ -166,7 +166,7 @@ def _is_readable(cell: Any) -> bool:
 
 @dataclass(frozen=True)
 class PrivateSource:
-    """The rows of a silo in a run with an ε (see the module): a `Source` that no cell makes fail."""
+    """The rows of a silo in a run with an ε: a `Source` that no cell makes fail."""
 
     path: Path
     declared: Declared

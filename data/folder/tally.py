@@ -518,7 +518,7 @@ MAX_SKEWNESS, MAX_TAIL_RATIO = 0.5, 8.0
 """greatest absolute skewness by Kelly, (q₉₀ + q₁₀ − 2 q₅₀)/(q₉₀ − q₁₀), and greatest ratio of (q₉₉ − q₁) to (q₇₅ − q₂₅)
 of a column that needs no transform"""
 MAX_LOG_SKEWNESS, MAX_LOG_TAIL_RATIO = 0.2, 5.0
-"""greatest skewness and tail ratio, as above, of logarithms that count as nearly symmetric"""
+"""the same of the logarithms of a column, which then count as nearly symmetric"""
 
 
 def suggested_transforms(sample: FloatArray) -> list[Literal["", "log", "normal-scores"]]:

@@ -7,9 +7,10 @@ from fedbnsl.algorithms.parameters.networks import Network
 
 from ..defaults import DEGREE, LEVELS
 from ..federated import FederatedData
+from .hidden_variables import hide
 from .random_graphs import max_edges, random_dag, variable_names
 from .random_network import random_network
-from .sampling import check_counts, draw_discrete_silos, hide, stream
+from .sampling import check_counts, draw_discrete_silos, stream
 
 Levels = tuple[int, int]
 

@@ -16,11 +16,13 @@ import numpy as np
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.bif import parse_bif
-from fedbnsl.algorithms.parameters.networks import Network, network_from_json
+from fedbnsl.algorithms.parameters.network_json import network_from_json
+from fedbnsl.algorithms.parameters.networks import Network
 
 from ..defaults import DISCRETE, GAUSSIAN
 from ..federated import FederatedData, continuous, silo_names
-from ..generators.sampling import check_counts, draw_discrete_silos, hide, linear_sem, stream
+from ..generators.hidden_variables import hide
+from ..generators.sampling import check_counts, draw_discrete_silos, linear_sem, stream
 
 
 def read_bif(path: Path) -> Network:

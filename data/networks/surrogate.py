@@ -14,8 +14,9 @@ from fedbnsl.algorithms.errors import BadInput
 from ..defaults import DEGREE, LEVELS
 from ..federated import MIN_SILO_ROWS, FederatedData, deal_rows, silo_names
 from ..generators.discrete import Levels, about_generator, random_model
+from ..generators.hidden_variables import hide
 from ..generators.random_network import dirichlet_rows
-from ..generators.sampling import Codes, check_counts, cumulative_rows, draw_discrete_silos, hide, inverse_cdf, stream
+from ..generators.sampling import Codes, check_counts, cumulative_rows, draw_discrete_silos, inverse_cdf, stream
 from ..splitting.partition import Parts, equal
 from .published import discrete_network
 

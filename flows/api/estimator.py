@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.data.federated import MIN_SILO_ROWS
-from fedbnsl.tracking.result import network_of
+from fedbnsl.tracking.model import network_of
 
 from .learning import learn
 from .tables import numbered_names

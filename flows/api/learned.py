@@ -13,15 +13,15 @@ import numpy as np
 
 from fedbnsl.algorithms.core.schema import pluralize, unescape_formula
 from fedbnsl.algorithms.effects.answer import EffectReport, Values
-from fedbnsl.algorithms.graphs.cpdag import MarkovBlanket, markov_blanket
+from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket, markov_blanket
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure
 from fedbnsl.tracking.metrics import METRICS, MetricValue, known_in
 from fedbnsl.tracking.outputs import FILES, OUTPUTS, write_outputs
 from fedbnsl.tracking.pictures.picture import as_svg
+from fedbnsl.tracking.report.drawings import draw_result
 from fedbnsl.tracking.report.files import edge_table_of
-from fedbnsl.tracking.report.sections import draw_result
 from fedbnsl.tracking.result import Confidence, RunResult
 from fedbnsl.tracking.staging import write_files
 
@@ -246,7 +246,7 @@ class Learned:
         model is a `Network` of this package, with `sample` and `query`. Raises `ValueError`, with the reason, if
         there is no model.
         """
-        from fedbnsl.tracking.result import network_of
+        from fedbnsl.tracking.model import network_of
 
         network = network_of(self.result)
         return self.to_pgmpy() if network.in_pgmpy else network
@@ -257,7 +257,7 @@ class Learned:
         Raises `ValueError`, with the reason, if there is no such network. pgmpy has no networks of mixed variables; use
         `model` for these.
         """
-        from fedbnsl.tracking.result import pgmpy_model
+        from fedbnsl.tracking.model import pgmpy_model
 
         return pgmpy_model(self.result)
 
@@ -267,7 +267,7 @@ class Learned:
 
         Raises `ValueError` with the reason for other structures.
         """
-        from fedbnsl.tracking.result import pgmpy_dynamic
+        from fedbnsl.tracking.model import pgmpy_dynamic
 
         return pgmpy_dynamic(self.result.structure)
 

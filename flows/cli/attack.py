@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from fedbnsl.data.federated import FederatedData
 
-    from ..attack import Demonstration
+    from ..attack_results import Demonstration
 
 
 def show_attack(folder: Path, epsilon: float) -> None:
@@ -99,7 +99,7 @@ def smallest_cell(
 
     The same attack then fails on tables whose small cells are hidden and whose counts are rounded.
     """
-    from ..attack import smallest_cell as run
+    from ..attack_results import smallest_cell as run
 
     show_demonstrations(
         "A reader of a model with labels converts its probabilities to counts of rows. A count of 1 is one person.",
@@ -120,7 +120,7 @@ def difference(
 
     The same attack then fails if a silo refuses a second sum after fewer than 10 rows changed.
     """
-    from ..attack import difference as run
+    from ..attack_results import difference as run
 
     show_demonstrations(
         "Two runs use masks; between them, a silo removed one row. The coordinator sees two sums over all silos, and "
@@ -142,7 +142,7 @@ def membership(
 
     The attacker's advantage is the true positive rate minus the false positive rate. An ε bounds it.
     """
-    from ..attack import membership as run
+    from ..attack_results import membership as run
 
     show_demonstrations(
         "The model is learned from one third of the rows, the members. The rows of the second third are not members. "

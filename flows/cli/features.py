@@ -18,7 +18,7 @@ from .options_from_model import options_from_model
 
 if TYPE_CHECKING:
     from fedbnsl.algorithms.core.schema import Schema
-    from fedbnsl.algorithms.graphs.cpdag import MarkovBlanket
+    from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket
     from fedbnsl.data.federated import FederatedData
 
 FILE = "features.csv"
@@ -26,7 +26,7 @@ FILE = "features.csv"
 
 def learn_features(settings: LearnSettings, target: str, *, engine: str, server: Ready | None = None) -> None:
     """Learn with `settings`; print and write the Markov blanket of `target` in the learned graph."""
-    from fedbnsl.algorithms.graphs.cpdag import markov_blanket
+    from fedbnsl.algorithms.graphs.markov_blanket import markov_blanket
 
     from ..job.run import outcome_text
     from ..terminal.console import console
@@ -47,7 +47,7 @@ def learn_features(settings: LearnSettings, target: str, *, engine: str, server:
 def check_features(settings: LearnSettings, schema: Schema, target: str) -> None:
     """Raise `BadInput`, before anything is learned, for an unknown target or an algorithm that learns a PAG."""
     from fedbnsl.algorithms import registry
-    from fedbnsl.algorithms.graphs.cpdag import markov_blanket
+    from fedbnsl.algorithms.graphs.markov_blanket import markov_blanket
 
     from ..job.check import algorithm_spec
 

@@ -69,7 +69,7 @@ TRUSTED_SILOS = "two thirds of the silos, not the coordinator"
 # Noncentrality at which a χ² test with one degree of freedom and level 5 % has a power of 90 %.
 NONCENTRALITY = 10.5
 # K₁(p)·K₁(q) of two binary variables with even odds. Times the noise variance per row, K₁(p)·K₁(q) is the contribution
-# of the noise to the test statistic (`independence.py`).
+# of the noise to the test statistic (`noisy_table_tests.py`).
 EVEN_ODDS = 4.0
 SERIES_NOTE = (
     "Time series: one record is one window of lags + 1 rows. With one lag, as here, a row is in 2 windows. "
@@ -155,7 +155,7 @@ def forecast_of(
     `plan` gives the noise of an algorithm that learns from second moments; any other algorithm states its own noise.
     """
     from fedbnsl.algorithms import registry
-    from fedbnsl.algorithms.moments.secure_sum import noise_level
+    from fedbnsl.algorithms.moments.summed import noise_level
     from fedbnsl.algorithms.privacy.zcdp import forecast
 
     spec = registry.specify(name, epsilon=epsilon, delta=delta)

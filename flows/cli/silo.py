@@ -244,9 +244,9 @@ def reseal(
     data: Annotated[Path, typer.Argument(help="Rows of the silo: the file or folder beside its .fedbnsl.")],
 ) -> None:
     """Seal privacy ledgers that an earlier version wrote, so that nobody else can change them unnoticed."""
-    from fedbnsl.tasks.silo.journal import private_folder
     from fedbnsl.tasks.silo.ledger import LEDGER_SUFFIX
     from fedbnsl.tasks.silo.ledger import reseal as seal_ledger
+    from fedbnsl.tasks.silo.private_folder import private_folder
 
     for path in sorted(private_folder(data).glob(f"*{LEDGER_SUFFIX}")):
         print(f"{path}: {seal_ledger(path)} charges sealed")
@@ -268,7 +268,8 @@ def sent(
     data: Annotated[Path, typer.Argument(help="Rows of the silo: the file or folder beside its .fedbnsl.")],
 ) -> None:
     """Show what has left this silo in every run, by the record of its own gate."""
-    from fedbnsl.tasks.silo.journal import Journal, private_folder
+    from fedbnsl.tasks.silo.journal import Journal
+    from fedbnsl.tasks.silo.private_folder import private_folder
 
     paths = sorted(private_folder(data).glob("*.sqlite"))
     if not paths:

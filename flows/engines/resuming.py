@@ -1,7 +1,7 @@
 """The files for resuming a run from its folder: lock, settings, fingerprints of the silos' rows, last checkpoint.
 
 Only one process at a time may work on a run's folder; the kernel releases the lock when a process dies. The fingerprint
-of a silo's rows is called its seal. Only the silo can compute the seal (`tasks/silo/journal.py`). The seal shows the
+of a silo's rows is called its seal. Only the silo can compute the seal (`tasks/silo/seals.py`). The seal shows the
 coordinator whether the rows are the same as before, and discloses nothing else.
 """
 

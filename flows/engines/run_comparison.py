@@ -1,7 +1,7 @@
 """Scheduled runs: skip a run if nothing has changed, otherwise compare it with the previous run of its deployment.
 
 A small file beside the runs records the last finished run of a deployment. Of the silos' rows, this file has only the
-seals, which are fingerprints with a secret of the silo (`tasks/silo/journal.py`). Without the secret, seals only show
+seals, which are fingerprints with a secret of the silo (`tasks/silo/seals.py`). Without the secret, seals only show
 whether the rows are the same as before. ε does not account for this disclosure.
 """
 
@@ -17,7 +17,8 @@ from urllib.parse import quote
 from fedbnsl.algorithms.core.protocol import BROKEN_OFF
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.bif import parse_bif
-from fedbnsl.algorithms.parameters.networks import Network, network_from_json
+from fedbnsl.algorithms.parameters.network_json import network_from_json
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.data.folder.about import read_about
 from fedbnsl.data.folder.folder import TRUTH, place_of
 from fedbnsl.data.folder.truth import read_structure

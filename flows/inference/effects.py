@@ -4,20 +4,15 @@ Without `data` nothing leaves a silo, because the model of the run suffices. Wit
 effects come from the rows. If the rows are numbers without empty cells, the silos send masked sums. First they send the
 units of the columns. Then they send the means and variances of all columns, and second moments about each silo's own
 means: for the pairs among treatments, covariates and outcome, or for all pairs with joint interventions. For other
-rows, the silos send the sums of adjusted regressions (see below).
+rows, the silos send the sums of adjusted regressions
+(`effect_regressions.py`).
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.schema import Schema, pluralize
-from fedbnsl.algorithms.core.spec import AlgorithmSpec
-from fedbnsl.algorithms.effects.adjusted_regressions import AdjustedRegressions, Question, answers, start
+from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.effects.answer import (
     Effect,
     EffectReport,
@@ -28,164 +23,18 @@ from fedbnsl.algorithms.effects.answer import (
     FromTables,
     Values,
     WithoutModel,
-    contrasts,
     effect_of,
     joint_effect_of,
     model_estimator,
 )
 from fedbnsl.algorithms.effects.identification import EffectKind, identify
-from fedbnsl.algorithms.effects.interventions import LEVEL, Estimate, WithinMoments
-from fedbnsl.algorithms.effects.variability import between_silos, over_resamples, placebo_of
+from fedbnsl.algorithms.effects.linear import LEVEL
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
-from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters import regressions
-from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, SamplingScheme, Server, resampled_schema, structures
 from fedbnsl.tracking.result import RunResult
 
-from ..job.follow_up import resample_spec
-from ..job.preparation import with_knowledge
-from .run_data import MOMENTS, RunData, has_moments, moments_of, read_run_data, within_moments
-
-# Effects from regressions over the rows of a finished run, in one exchange for all treatments and adjustment sets.
-#
-# Regressions are needed if second moments do not suffice: for tables of numbers and labels, which can have an outcome
-# of two labels, and for tables with empty cells. Placebos also use such regressions.
-
-
-REGRESSIONS = AlgorithmSpec("adjusted-regressions", AdjustedRegressions(masked=True))
-
-
-def regression_estimator(
-    data: RunData, treatments: Sequence[str], outcome: str, kind: EffectKind, values: Values | None
-) -> FromRegressions:
-    """The estimator of the effects of `treatments`, one at a time.
-
-    Raises `BadInput` for an outcome with more than two labels.
-    """
-    schema, structure = data.rows.schema, data.result.structure
-    levels = schema.levels.get(outcome, ())
-    if len(levels) not in (0, 2):
-        raise BadInput(
-            f"--data is for an outcome of numbers or of two labels, and {outcome} has {len(levels)} labels: omit --data"
-        )
-    keys, questions = [], []
-    for x in treatments:
-        for one in identify(structure, structure.variables.index(x), structure.variables.index(outcome), kind).sets:
-            covariates = tuple(structure.variables[v] for v in one.covariates)
-            for contrast in contrasts(x, schema.levels.get(x, ()), values) if one.causal else ():
-                keys.append((x, covariates, contrast))
-                questions.append(question(schema, x, covariates, contrast))
-    found = estimates(data, outcome, questions) if questions else []
-    return FromRegressions(schema.levels, outcome, dict(zip(keys, found, strict=True)), schema.gaps)
-
-
-def question(schema: Schema, x: str, covariates: Sequence[str], values: Values) -> Question:
-    """The question for the effect of `x` given the `covariates`, with numbers for variables and codes for labels."""
-    place = {name: number for number, name in enumerate(schema.variables)}
-    first, second = (float(schema.levels[x].index(str(one)) if x in schema.levels else one) for one in values)
-    return Question(place[x], tuple(place[name] for name in covariates), (first, second))
-
-
-def with_placebos(data: RunData, effects: Sequence[Effect], repeats: int) -> list[Effect]:
-    """The `effects`, all on one outcome; identified effects get the estimates for `repeats` permuted treatments.
-
-    Each silo permutes the treatment among its own rows and sends the sums of the same regressions.
-    """
-    schema = data.rows.schema
-    identified = [one for one in effects if one.status == "identified"]
-    if not identified:
-        return list(effects)
-    base = [question(schema, one.treatment, one.candidates[0].covariates, one.values) for one in identified]
-    permuted = [replace(one, permutation=number) for one in base for number in range(1, repeats + 1)]
-    found = iter(estimates(data, identified[0].outcome, permuted))
-    each = {id(one): [next(found) for _ in range(repeats)] for one in identified}
-    return [
-        replace(one, placebo=placebo_of([own for own in each[id(one)] if isinstance(own, Estimate)]))
-        if id(one) in each
-        else one
-        for one in effects
-    ]
-
-
-def estimates(data: RunData, outcome: str, questions: Sequence[Question]) -> list[Estimate | str]:
-    """The answers to `questions` about `outcome` over the rows of the run: estimates, or reasons for no estimate."""
-    schema = data.rows.schema
-    server = start(schema, schema.variables.index(outcome), questions)
-    (found,) = data.exchanges([("adjusted-regressions", REGRESSIONS, server)])
-    return answers(found.last.server, questions)
-
-
-# Variability of effects: over graphs that are learned from resamples of the run's rows, and between silos.
-#
-# What leaves a silo with resamples: for each resample, the replies of the learner, and the second moments of all pairs
-# as masked sums over the silos. What leaves a silo for effects by silo: the means and variances of all columns, and the
-# second moments of treatment, covariates and outcome. Their sum is over this silo alone, so masks hide nothing.
-
-
-def with_resamples(data: RunData, effects: Sequence[Effect], resamples: int) -> list[Effect]:
-    """The `effects` with their distribution over this number of resamples of the rows."""
-    graphs, moments = _learned_anew(data, resamples)
-    place = {name: number for number, name in enumerate(data.rows.schema.variables)}
-    return [
-        replace(
-            one,
-            resampled=over_resamples(graphs, moments, place[one.treatment], place[one.outcome], one.kind).scaled(
-                one.change
-            ),
-        )
-        for one in effects
-    ]
-
-
-def _learned_anew(data: RunData, resamples: int) -> tuple[list[Structure], list[WithinMoments]]:
-    """The graph and the second moments of each resample.
-
-    Both exchanges draw the same rows, because a silo derives the resamples from the run's seed and its own name.
-    """
-    result, schema = data.result, data.rows.schema
-    learner = resample_spec(registry.specify(result.algorithm, result.params), result.structure.lags, resamples)
-    settings = Bootstrap(resamples)
-    resampled = resampled_schema(schema, SamplingScheme())
-    d = len(schema.variables)
-    first = wire.encode(regressions.start(resampled, np.triu(np.ones((d, d), np.bool_), 1)))
-    learned, summed = data.exchanges(
-        [
-            ("bootstrap", learner.wrapped("bootstrap", settings), None),
-            (
-                "bootstrap-moments",
-                MOMENTS.wrapped("bootstrap", settings),
-                Server((first,) * resamples, tuple(range(resamples))),
-            ),
-        ]
-    )
-    algorithm = with_knowledge(registry.build(learner), replace(schema, knowledge=result.schema.knowledge))
-    silos = len(schema.silos)
-    moments = [moments_of(wire.decode(regressions.Server, one), silos) for one in summed.last.server.states]
-    return structures(algorithm, learned.last.server), moments
-
-
-def with_silos(data: RunData, effects: Sequence[Effect]) -> list[Effect]:
-    """The `effects`; those that the graph identifies, and that are not zero by the graph, also get each silo's effect.
-
-    With a single silo, the `effects` are unchanged.
-    """
-    variables = data.rows.schema.variables
-    place = {name: number for number, name in enumerate(variables)}
-    identified = [one for one in effects if one.status == "identified"]
-    if not identified or len(data.rows.schema.silos) < 2:
-        return list(effects)
-    names = {name for one in identified for name in (one.treatment, one.outcome, *one.candidates[0].covariates)}
-    needed = [name in names for name in variables]
-    own = {silo: within_moments(data.restricted(silo), needed) for silo in data.rows.schema.silos}
-    found = []
-    for one in effects:
-        if one not in identified:
-            found.append(one)
-            continue
-        covariates = [place[name] for name in one.candidates[0].covariates]
-        between = between_silos(own, place[one.treatment], place[one.outcome], covariates)
-        found.append(replace(one, silos=between.scaled(one.change) if between else None))
-    return found
+from .effect_regressions import regression_estimator, with_placebos
+from .effect_variability import with_resamples, with_silos
+from .run_data import RunData, has_moments, read_run_data, within_moments
 
 
 def effects(

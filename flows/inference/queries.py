@@ -16,7 +16,6 @@ import numpy as np
 from fedbnsl.algorithms.core.schema import FloatArray, Transform, escape_formula, escape_formulas, unescape_formula
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.algorithms.parameters.inference import (
-    PREDICTION_SAMPLES,
     QUANTILES,
     Comparison,
     Event,
@@ -24,14 +23,15 @@ from fedbnsl.algorithms.parameters.inference import (
     NetworkQuery,
     Value,
     answer,
-    predictions,
 )
 from fedbnsl.algorithms.parameters.networks import Network
+from fedbnsl.algorithms.parameters.prediction import PREDICTION_SAMPLES, predictions
 from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, apply, inverse
 from fedbnsl.data.folder.batches import Column, columns_in_memory
 from fedbnsl.data.folder.cells import is_empty, number_of
 from fedbnsl.data.folder.sources import open_source
-from fedbnsl.tracking.result import RunResult, network_of
+from fedbnsl.tracking.model import network_of
+from fedbnsl.tracking.result import RunResult
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from uuid import uuid4
 import numpy as np
 
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
-from fedbnsl.algorithms.effects.interventions import WithinMoments
+from fedbnsl.algorithms.effects.linear import WithinMoments
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.regressions import (
     Regressions,

@@ -21,11 +21,11 @@ from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import findings
 from fedbnsl.algorithms.diagnosis.series_findings import CHANGE
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.moments import mixed, secure_additive
+from fedbnsl.algorithms.moments import label_edges, secure_additive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.parameters import mixed_families
-from fedbnsl.algorithms.score.families import SecureSearch
 from fedbnsl.algorithms.score.secure_search import own_weights_gain
+from fedbnsl.algorithms.score.settings import SecureSearch
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.tracking.result import Diagnosed
 
@@ -178,8 +178,8 @@ def _with_label_edges(run: Continued, session: Session) -> Continued:
     kept: ExchangeResult | None = None
     prior = last.server.prior
     for attempt in range(1, MAX_LABEL_CHECKS + 1):
-        dag = mixed.labels_late_dag(structure, coding)
-        if dag is None or not mixed.edges_to_test(dag, coding).any():
+        dag = label_edges.labels_late_dag(structure, coding)
+        if dag is None or not label_edges.edges_to_test(dag, coding).any():
             break
         name = "labels" if attempt == 1 else f"labels-{attempt}"
         found = fit_mixed_families(job, session, algorithm, dag, name, sums=run.diagnosed.sums)
@@ -187,12 +187,12 @@ def _with_label_edges(run: Continued, session: Session) -> Continued:
             return run
         lost += found.last.lost
         fitted: mixed_families.Server = found.last.server
-        weak = mixed.unsupported_edges(fitted, mixed.edges_to_test(dag, coding), prior)
+        weak = label_edges.unsupported_edges(fitted, label_edges.edges_to_test(dag, coding), prior)
         if not weak:
             kept = found
             break
         pairs, sent = [*pairs, *weak], sent + found.bytes_sent
-        last = replace(last, server=replace(last.server, found=mixed.without_edges(dag, weak, prior)))
+        last = replace(last, server=replace(last.server, found=label_edges.without_edges(dag, weak, prior)))
         structure = algorithm.structure(last.server)
     if pairs:
         edges = ", ".join(f"{schema.variables[u]} → {schema.variables[v]}" for u, v in pairs)
@@ -206,7 +206,7 @@ def _with_label_edges(run: Continued, session: Session) -> Continued:
         last=replace(last, lost=(*last.lost, *dict.fromkeys(lost))),
         diagnosed=diagnosed,
         fitted=kept,
-        revised=lambda one: mixed.resample_without_edges(one, pairs, coding, prior),
+        revised=lambda one: label_edges.resample_without_edges(one, pairs, coding, prior),
     )
 
 

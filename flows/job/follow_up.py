@@ -17,10 +17,10 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import AUTO, FloatArray, Schema
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import columns, exchange, findings, implied, missingness, series_findings
+from fedbnsl.algorithms.diagnosis import columns, exchange, findings, implied_tables, missingness, series_findings
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.cpdag import Extension, dag_extension
+from fedbnsl.algorithms.graphs.dag_extension import Extension, dag_extension
 from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.moments import secure_additive, secure_linear
@@ -31,7 +31,7 @@ from fedbnsl.algorithms.parameters.networks import Network, linear_network
 from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Refit, Server, refit_start
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
-from fedbnsl.algorithms.score.families import SecureSearch
+from fedbnsl.algorithms.score.settings import SecureSearch
 from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tracking.metrics import MetricValue
@@ -41,7 +41,7 @@ from .job import ExchangeResult, Job, Session, extra_exchange, unless_refused
 from .preparation import outlier_refusal, with_knowledge
 from .truth_scores import structure_scores
 
-Sums = exchange.Server | implied.Server
+Sums = exchange.Server | implied_tables.Server
 """the sums of the diagnosis, of which parameters and fit are functions: moments, or counts of labels"""
 LOST = Parameters(None, "too few silos responded when the parameters were estimated")
 
@@ -145,8 +145,8 @@ def _tables(
         return Parameters(None, reason)
     settings = tables.FamilyTables(job.settings.smoothing, masked=algorithm.needs_secure_sum)
     server, lost, sent = tables.start(session.schema, dag), tuple[str, ...](), 0
-    if isinstance(sums, implied.Server) and sums.has_families:
-        counted = implied.CountsBySet(sums, blank=False)
+    if isinstance(sums, implied_tables.Server) and sums.has_families:
+        counted = implied_tables.CountsBySet(sums, blank=False)
         server = replace(server, counts=counted.counts(tables.families(dag)))
     else:
         found = extra_exchange(job, session, AlgorithmSpec("family-tables", settings), "parameters", server)
@@ -336,7 +336,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
             if counted and not counted.last.lost:
                 sums = counted.last.server
                 start = replace(
-                    start, counts=implied.CountsBySet(sums, blank=False).counts(start.sets).astype(np.float64)
+                    start, counts=implied_tables.CountsBySet(sums, blank=False).counts(start.sets).astype(np.float64)
                 )
     else:
         settings = exchange.Diagnosis(masked=algorithm.needs_secure_sum, lags=structure.lags)
@@ -379,9 +379,9 @@ def count_tables(job: Job, session: Session, algorithm: Algorithm, structure: St
     """
     dag = dag_extension(structure).dag
     assert dag is not None
-    spec = AlgorithmSpec("fit-tables", implied.FitTables(masked=algorithm.needs_secure_sum))
+    spec = AlgorithmSpec("fit-tables", implied_tables.FitTables(masked=algorithm.needs_secure_sum))
     compared = diagnosis_tables.start(session.schema, structure).sets
-    return extra_exchange(job, session, spec, "fit", implied.start(session.schema, dag, compared))
+    return extra_exchange(job, session, spec, "fit", implied_tables.start(session.schema, dag, compared))
 
 
 def fit_mixed_families(

@@ -18,14 +18,15 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm
-from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied
+from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied_moments, implied_tables
 from fedbnsl.algorithms.diagnosis.implied import Fit
-from fedbnsl.algorithms.graphs.cpdag import dag_extension
-from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, EdgeFigures, EdgeKey, key_of
+from fedbnsl.algorithms.graphs.dag_extension import dag_extension
+from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey, key_of
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.privacy.disclosure_control import rare_indicators
 from fedbnsl.algorithms.resampling.held_out import MIN_SILOS, HeldOut, scores_by_silo
-from fedbnsl.algorithms.score.families import ScoreSettings
+from fedbnsl.algorithms.score.settings import ScoreSettings
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.tracking.publication import rounded
 from fedbnsl.tracking.result import HeldOutScores
@@ -131,7 +132,7 @@ def fit_of_sums(
         names, owners, numeric = schema.variables, coding.owners, ~np.array(coding.discrete, np.bool_)
         kept = ~rare_indicators(np.where(numeric[owners], -1, owners), sums.means, sums.rows)
         S = S * np.outer(kept, kept)
-    found = implied.fit_of_moments(S, sums.rows, silos, dag, names, owners, numeric, first)
+    found = implied_moments.fit_of_moments(S, sums.rows, silos, dag, names, owners, numeric, first)
     figures = edge_figures.figures_of_moments(S, sums.rows, silos, dag, owners, numeric)
     keys = edge_figures.keys_of(dag, structure.variables, structure.lags)
     return found, edge_figures.by_key(figures, keys)
@@ -142,14 +143,14 @@ def _fit_of_labels(
 ) -> tuple[Fit, Figures]:
     """The fit to the counts in `sums`; without them, for example if an owner refused them, to counts of its own."""
     sent, server = 0, sums
-    if not isinstance(server, implied.Server):
+    if not isinstance(server, implied_tables.Server):
         found = count_tables(job, session, algorithm, structure)
         if found.lost:
             return Fit("not tested, because too few silos responded"), {}
         sent, server = found.bytes_sent, found.last.server
     blank, dag = job.settings.small_cells == "blank", server.dag
     figures = edge_figures.figures_of_tables(server, _bdeu(job.spec.settings, len(dag)), blank=blank)
-    fit = replace(implied.fit_of_tables(server, blank=blank), bytes_sent=sent)
+    fit = replace(implied_tables.fit_of_tables(server, blank=blank), bytes_sent=sent)
     return fit, edge_figures.by_key(figures, edge_figures.keys_of(dag, server.schema.variables, 0))
 
 

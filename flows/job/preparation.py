@@ -18,11 +18,12 @@ from fedbnsl.algorithms.core.schema import AUTO, ImputationModel, Schema, plural
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.dynamic.lag_order import LagOrder, choose_lag_order
 from fedbnsl.algorithms.errors import BadInput, quoted
-from fedbnsl.algorithms.graphs.cpdag import dag_extension, impose_knowledge, truth_with_knowledge
+from fedbnsl.algorithms.graphs.dag_extension import dag_extension
+from fedbnsl.algorithms.graphs.imposed_knowledge import impose_knowledge, truth_with_knowledge
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import tables
 from fedbnsl.algorithms.privacy.disclosure_control import share_class
-from fedbnsl.algorithms.score.families import SecureSearch
+from fedbnsl.algorithms.score.settings import SecureSearch
 from fedbnsl.algorithms.statistics.em import ExpectationMaximisation
 from fedbnsl.algorithms.statistics.moments import Units, units_of
 from fedbnsl.data.folder.truth import read_knowledge

@@ -12,8 +12,8 @@ from fedbnsl.algorithms.core.experiments import experiments_of_each
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.score.families import SecureSearch
 from fedbnsl.algorithms.score.mechanisms import MAX_CONDITIONS
+from fedbnsl.algorithms.score.settings import SecureSearch
 from fedbnsl.algorithms.score.unknown_targets import found_targets
 from fedbnsl.data.folder.targets import UNKNOWN
 from fedbnsl.tracking.result import FoundTargets

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator
 from fedbnsl.algorithms.errors import BadInput
 
 from .as_text import Arcs, CommaSeparated, KnowledgeFile, Names, TargetsFile, Tiers
-from .model import LARGEST, OnCommandLine, Options, in_utf8, validate
+from .model import LARGEST_SEED, OnCommandLine, Options, in_utf8, validate
 from .parameters import list_settings
 
 if TYPE_CHECKING:
@@ -322,7 +322,7 @@ class LearnOptions(Options):
         int,
         Field(
             ge=0,
-            le=LARGEST,
+            le=LARGEST_SEED,
             title="Seed",
             description="Random seed. Equal seeds give equal results, except with a time limit or private noise.",
         ),

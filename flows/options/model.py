@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fedbnsl.data.folder.folder import FileFormat
 
 
-LARGEST = 2**63 - 1
+LARGEST_SEED = 2**63 - 1
 """the largest seed: messages and databases store signed integers of 64 bits"""
 
 
@@ -98,7 +98,9 @@ def validate(model: type[Model], values: Mapping[str, Any]) -> Model:
 
 Seed = Annotated[
     int,
-    Field(ge=0, le=LARGEST, title="Seed", description="Random seed: the same seed gives the same data, bit for bit."),
+    Field(
+        ge=0, le=LARGEST_SEED, title="Seed", description="Random seed: the same seed gives the same data, bit for bit."
+    ),
     OnCommandLine(value="N"),
 ]
 Silos = Annotated[int, Field(ge=1, title="Silos", description="Number of silos."), OnCommandLine(value="N")]

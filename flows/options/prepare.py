@@ -53,9 +53,6 @@ if TYPE_CHECKING:
     from fedbnsl.data.federated import FederatedData
 
 
-# The recipe of `prepare interventions`: silos in which experiments change the mechanisms of variables.
-
-
 class Interventions(DataRecipe):
     """Draw rows from one linear model; in some silos, an experiment changes the mechanisms of one or two variables."""
 
@@ -109,9 +106,6 @@ class Interventions(DataRecipe):
         from fedbnsl.data.generators.interventions import interventions
 
         return interventions(**self.arguments())
-
-
-# The recipes of `prepare` for time series: drawn from random models, or recorded.
 
 
 class Dynamic(DataRecipe):
@@ -228,7 +222,7 @@ class Events(DataRecipe):
 
     def build(self) -> "FederatedData":
         """The data set."""
-        from fedbnsl.data.generators.dynamic import events, linked_events
+        from fedbnsl.data.generators.events import events, linked_events
 
         options = self.arguments()
         links = options.pop("links")

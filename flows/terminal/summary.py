@@ -17,11 +17,12 @@ from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, Edge, LaggedEdge, weighted
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.tracking.mlflow.store import comparison_of, opened_by
+from fedbnsl.tracking.model import MODELS
 from fedbnsl.tracking.outputs import REPORT
 from fedbnsl.tracking.report.files import flat_metrics, json_text
 from fedbnsl.tracking.report.sections import SECTIONS
 from fedbnsl.tracking.report.tables import ReportTable, format_bytes
-from fedbnsl.tracking.result import MODELS, CompletedRun, strengths_in
+from fedbnsl.tracking.result import CompletedRun, strengths_in
 
 from ..job.job import Job
 from ..job.run import OPEN_ENDED, SEARCH_LEVEL, Listener, outcome_text, progress_text

@@ -28,11 +28,12 @@ from fedbnsl.algorithms.statistics.moments import Chunked, Divided, Found
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 from fedbnsl.data.folder.cells import missing_words
 
-from .journal import BadRecord
+from .members import Members
 from .policy import UNRESTRICTED, NotAllowed, Policy
+from .private_folder import BadRecord
 from .readers import ReaderLost
 from .rows import AnyDescribed, Described, DescribedPooled
-from .runs import Members, RunTerms
+from .runs import RunTerms
 
 MIN_DESCRIBED_ROWS = 10
 """minimum number of rows for a description by a silo under a policy: a description of one row would disclose the row"""
@@ -81,7 +82,7 @@ class Guard:
         `declared` that differs from the owner's, for a selection of rows (`--by`), for a column of times that the
         coordinator names (`--time`), for a column of conditions that the owner does not declare, and for words that
         are not marks of missing values. If the owner declares nothing and has no policy, kinds and levels may be those
-        of the coordinator, as far as the cells have them (`gate.py`).
+        of the coordinator, as far as the cells have them (`facts.py`).
         """
         if self.policy.describes_names_only:
             declared = replace(declared, reading=replace(declared.reading, private=True))

@@ -1,19 +1,10 @@
-"""The private folder `.fedbnsl` beside a silo's rows, the seals of these rows, and the silo's journal.
+"""The journal of a silo: one SQLite file with its replies, and its latest state in every open run.
 
-The folder contains the ledger, the journal and the secret; only its owner can read it. Symbolic links are resolved
-first, so that a link to the rows leads to the same folder as the rows.
-
-A seal shows whether rows have changed and discloses nothing about them. A plain digest would allow guessing: anyone who
-knows all rows but one could try every value of the last one. A seal is an HMAC of a context, such as a run, and of the
-digest of the rows, under a random secret that never leaves the silo. Without the secret, two seals of the same context
-only show whether the rows are the same.
-
-The journal is one SQLite file with the silo's replies and its latest state in every open run. A silo that crashes and
-restarts must not solve a round twice, since noise drawn a second time would be a second release. So every round commits
-its reply and the state after it in one transaction, before the reply is sent. A repeated request for that round gets
-the stored reply if the binding is the same. The binding is a digest of broadcast, settings, schema, seed and
-declaration, and in a private run also of the rows. Every reply and state has a checksum under the silo's secret,
-because a damaged or forged state would give a wrong model without notice.
+A silo that crashes and restarts must not solve a round twice, since noise drawn a second time would be a second
+release. So every round commits its reply and the state after it in one transaction, before the reply is sent. A
+repeated request for that round gets the stored reply if the binding is the same. The binding is a digest of broadcast,
+settings, schema, seed and declaration, and in a private run also of the rows. Every reply and state has a checksum
+under the silo's secret, because a damaged or forged state would give a wrong model without notice.
 
 The end of a run deletes its replies and its state. The journal keeps the numbers of charged rounds, so that a ledger
 without these charges is detected, the silos whose sums were unmasked, and the lines of the disclosure statements.
@@ -21,108 +12,20 @@ without these charges is detected, the silos whose sums were unmasked, and the l
 
 import hashlib
 import hmac
-import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.fingerprint import rows_digest
 
-FOLDER = ".fedbnsl"
-
-
-class BadRecord(BadInput):
-    """A file in a silo's private folder is damaged or incomplete, or cannot be read or written."""
-
-
-def private_folder(source: Path) -> Path:
-    """The private folder for the rows at `source`, which is a file, or a folder if the rows are pooled or in parts."""
-    path = source.resolve()
-    return (path if path.is_dir() else path.parent) / FOLDER
-
-
-def make_private_folder(folder: Path) -> None:
-    """Create `folder` with access for its owner only, or restrict an existing one; raises `OSError`."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_mode & 0o077:
-        folder.chmod(0o700)
-
-
-def make_private_file(path: Path) -> None:
-    """Create an empty file at `path` unless it exists, with access for its owner only; raises `OSError`.
-
-    SQLite gives the files beside a database the same permissions as the database.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        if os.fstat(descriptor).st_mode & 0o077:
-            os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
-
-
-SECRET, SECRET_BYTES = "secret", 32
-Purpose = Literal["coordinator", "binding", "pin", "choices", "publication", "resamples"]
-"""what a seal is for; only seals for the coordinator leave a silo, and their contexts are the coordinator's"""
-
-
-def seal(source: Path, context: str, purpose: Purpose = "coordinator") -> str:
-    """The seal of the rows at `source` for a `purpose` and a `context`: 64 hexadecimal digits.
-
-    Raises `BadInput` if the rows cannot be read, or the secret beside them can be neither read nor created.
-    """
-    return sealed(silo_secret(private_folder(source)), context, purpose, rows_digest(source))
-
-
-def sealed(secret: bytes, context: str, purpose: Purpose, digest: bytes) -> str:
-    """The seal of rows whose `rows_digest` is `digest` (see `seal`).
-
-    Each purpose has its own key. A coordinator chooses the contexts of the seals that it receives, and seals for other
-    purposes are secret, such as the seed of resamples.
-    """
-    key = hmac.new(secret, purpose.encode(), hashlib.sha256).digest()
-    return hmac.new(key, context.encode() + b"\0" + digest, hashlib.sha256).hexdigest()
-
-
-def silo_secret(folder: Path) -> bytes:
-    """The secret in `folder`, created at its first use; raises `BadInput` if its file is unusable or damaged."""
-    path = folder / SECRET
-    try:
-        if not path.exists():
-            _make_secret(path)
-        secret = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot read or write the silo's secret ({error.strerror})") from None
-    if len(secret) != SECRET_BYTES:
-        raise BadInput(
-            f"{path}: damaged: a silo's secret has {SECRET_BYTES} bytes, not {len(secret)}; restore the file"
-        )
-    return secret
-
-
-def _make_secret(path: Path) -> None:
-    """Write a random secret to `path` atomically, unless another process is faster."""
-    make_private_folder(path.parent)
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(SECRET_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        temporary.unlink()
-
+from .private_folder import BadRecord, make_private_file, make_private_folder, private_folder
+from .seals import SECRET_BYTES, silo_secret
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (

@@ -19,15 +19,9 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.privacy.ledger import ChargeRequest, decide
 
-from .journal import (
-    BadRecord,
-    keyed_checksum,
-    make_private_file,
-    make_private_folder,
-    private_folder,
-    seal,
-    silo_secret,
-)
+from .journal import keyed_checksum
+from .private_folder import BadRecord, make_private_file, make_private_folder, private_folder
+from .seals import seal, silo_secret
 
 LEDGER_SCHEMA = """
 CREATE TABLE IF NOT EXISTS charges (

@@ -22,12 +22,13 @@ from fedbnsl.algorithms.privacy.ledger import Overspent
 from fedbnsl.algorithms.secure.masks import Aborted, Refused
 from fedbnsl.data.folder.about import Declared
 
-from .journal import BadRecord
 from .policy import NotAllowed
+from .private_folder import BadRecord
 from .publications import FewRowsChanged
 from .readers import ReaderLost
 from .rows import Described, DescribedEvents, DescribedPooled, DescribedSeries
-from .runs import RunTerms, SecureSumRequest, require_run_name
+from .runs import RunTerms, require_run_name
+from .secure_sums import SecureSumRequest
 
 MAX_CALL_BYTES = 1 << 30
 """maximum number of bytes of a call that a silo decodes"""

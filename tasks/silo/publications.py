@@ -41,8 +41,9 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.statistics.moments import Table, chunks, over_parts
 
-from .journal import BadRecord, Journal, keyed_checksum, make_private_file, private_folder
+from .journal import Journal, keyed_checksum
 from .policy import NotAllowed
+from .private_folder import BadRecord, make_private_file, private_folder
 from .runs import RunTerms
 
 PUBLISHED_SUFFIX = ".published"

@@ -105,7 +105,7 @@ class DescribedEvents:
     """whether devices have neighbours"""
     excluded: tuple[str, ...] = ()
     """the columns that the reader excluded"""
-    dates: bool = False
+    are_dates: bool = False
     """whether the times are dates"""
 
     @property
@@ -132,7 +132,7 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION, 
             raise BadInput(NO_EPSILON)
         events = read_events(source, declared)
         rows = len(events.values)
-        return DescribedEvents(silo, events.types, rows, events.linked, events.excluded, events.dates)
+        return DescribedEvents(silo, events.types, rows, events.linked, events.excluded, events.are_dates)
     refuse_undeclared(source, declared)
     series = declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared))
     if series and not declared.reading.private:

@@ -1,21 +1,14 @@
-"""Runs at a silo: the terms that a coordinator sends, the state of a run in memory, and its secure sums.
+"""Runs at a silo: the terms that a coordinator sends, and the state of a run in memory.
 
 `RunTerms` has what the coordinator sends unchanged in every round. Broadcasts and requests for secure sums are
 separate. `OpenRun` is the state of a run between two rounds.
-
-`SecureSums` has the keys of the masked sums and refuses requests that would unmask more than these sums. A silo
-generates one key per run. It derives the keys of each attempt at a sum from this key and from fresh secrets. Keys are
-never written to disk. If a worker dies, its keys are lost, and the coordinator starts another attempt. The journal
-records which sum of a round the silo helped to unmask, so that nobody obtains two different sums of the same replies.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
@@ -24,107 +17,12 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
-from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer, read_survivors, session_of
-from fedbnsl.algorithms.secure.masks import PROTOCOL, Phase, Refused, Ring, RunKey, SecureSession
-from fedbnsl.algorithms.secure.participant import KEYS_BYTES, Participant, read_by_silo, read_session
-from fedbnsl.algorithms.secure.sparse import ADVERTISED_BYTES, pack_keys, read_keys
-from fedbnsl.algorithms.statistics.lagged import adjusted_series
+from fedbnsl.algorithms.statistics.adjusted_passes import adjusted_series
 from fedbnsl.algorithms.statistics.outliers import screened
 from fedbnsl.algorithms.statistics.transforms import require_row_wise, transformed
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
-from .journal import Journal, RunState
-
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-
-# The silos whose certificates an owner knows, and the signatures of their mask keys.
-#
-# The masks of a secure sum hide a summand only if the other silos are real: a coordinator that invents silos knows
-# their masks. So every silo signs its mask keys, together with the session, with the private key of its certificate. A
-# silo refuses mask keys whose signature does not belong to a certificate that the silo's owner knows.
-
-
-SIGNED = b"fedbnsl mask keys\0"
-"""the prefix of signed content, so that signatures for other purposes are not valid here"""
-
-
-@dataclass(frozen=True)
-class Members:
-    """The silos whose certificates an owner knows, and the owner's own certificate and key."""
-
-    fingerprints: Mapping[str, str]
-    """by silo, the SHA-256 fingerprint of its certificate in hexadecimal"""
-    certificate: bytes = field(repr=False)
-    """the owner's certificate in DER"""
-    key: ec.EllipticCurvePrivateKey = field(repr=False)
-
-    @classmethod
-    def read(cls, fingerprints: Mapping[str, str], certificate: bytes, key: bytes) -> Members:
-        """The members, for an owner with this PEM certificate and key; raises `BadInput` if either is unusable."""
-        from cryptography import x509  # imported late, here and below: runs on one machine have no certificates
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        try:
-            own = x509.load_pem_x509_certificate(certificate)
-            private = serialization.load_pem_private_key(key, password=None)
-        except (ValueError, TypeError) as error:
-            raise BadInput(f"certificate or key cannot be read ({error})") from None
-        if not isinstance(private, ec.EllipticCurvePrivateKey):
-            raise BadInput("the key is not one created by `fedbnsl federation init`")
-        return cls(dict(fingerprints), own.public_bytes(serialization.Encoding.DER), private)
-
-    @property
-    def own_fingerprint(self) -> str:
-        """The fingerprint of the owner's own certificate."""
-        from cryptography import x509
-
-        return fingerprint_of(x509.load_der_x509_certificate(self.certificate))
-
-    def attest(self, session: SecureSession, silo: str, keys: bytes) -> bytes:
-        """`keys`, which `silo` advertises in `session`, followed by the owner's signature and certificate."""
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        signature = self.key.sign(_statement(session, silo, keys), ec.ECDSA(hashes.SHA256()))
-        return keys + wire.encode((signature, self.certificate))
-
-    def check(self, session: SecureSession, silo: str, peer: str, attested: bytes, size: int) -> bytes:
-        """The keys of `peer`, the first `size` bytes of `attested`; raises `Refused` unless `peer` has signed them.
-
-        The certificate of the signature must have the fingerprint that the owner knows for `peer`.
-        """
-        from cryptography import x509
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        keys, proof = attested[:size], attested[size:]
-        try:
-            signature, certificate = wire.decode(tuple[bytes, bytes], proof)
-            loaded = x509.load_der_x509_certificate(certificate)
-            public = loaded.public_key()
-            known = fingerprint_of(loaded) == self.fingerprints.get(peer)
-            if not known or not isinstance(public, ec.EllipticCurvePublicKey):
-                raise Refused(f"{silo} refuses to share: it does not know the certificate of {peer}")
-            public.verify(signature, _statement(session, peer, keys), ec.ECDSA(hashes.SHA256()))
-        except (InvalidSignature, ValueError, TypeError, KeyError):
-            raise Refused(f"{silo} refuses to share: the mask keys of {peer} are not signed by {peer}") from None
-        return keys
-
-
-def fingerprint_of(certificate: x509.Certificate) -> str:
-    """The SHA-256 fingerprint of a certificate, in hexadecimal."""
-    from cryptography.hazmat.primitives import hashes
-
-    return certificate.fingerprint(hashes.SHA256()).hex()
-
-
-def _statement(session: SecureSession, silo: str, keys: bytes) -> bytes:
-    return SIGNED + wire.encode((session, silo, keys))
+from .journal import RunState
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,130 +152,3 @@ def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, seed: 
     if run_state.state is not None:
         state = unpack_state(algorithm, state, run_state.state)
     return OpenRun(algorithm, terms.schema, run_state.number, state)
-
-
-@dataclass(frozen=True)
-class SecureSumRequest:
-    """The coordinator's request in one phase of a secure sum."""
-
-    phase: Phase
-    message: bytes
-    broadcast: bytes = b""
-    """the broadcast of the round; only in phase "mask" """
-    sparse: Sparse | None = None
-    """the public positions outside which summands are zero; only in phase "mask" """
-
-
-class SecureSums:
-    """The secure sums that one silo takes part in."""
-
-    def __init__(self, silo: str, journal: Journal, members: Members | None = None) -> None:
-        """Start without keys; `journal` has the sums that `silo` has already helped to unmask.
-
-        With `members`, the silo signs its keys, and refuses keys that are not signed by a member.
-        """
-        self._silo = silo
-        self._journal = journal
-        self._members = members
-        self._keys: dict[str, RunKey] = {}
-        """run -> this silo's key for the rounds and the steps of the run; new after a restart"""
-        self._participants: dict[tuple[str, int], Participant] = {}
-        """(run, round) -> this silo's state in the current attempt"""
-
-    def answer(
-        self, terms: RunTerms, number: int, request: SecureSumRequest, summand: Callable[[], Ring] | None = None
-    ) -> bytes:
-        """The silo's answer to a request about the sum of round `number`; phase "mask" needs `summand`, its summand.
-
-        `terms` are the terms as the coordinator sent them. Raises `Refused` if the session has another round or other
-        terms, if a key has no signature of a member, if the phase is not the next one, or if the silo has helped to
-        unmask a different sum of the round.
-        """
-        run = terms.run_id
-        if request.phase == "advertise":
-            self._check_terms(terms, number, request.message)
-        if request.phase == "unmask":
-            self._check_only_sum(run, number, request.message)
-        before = self._participants.get((run, number))
-        message = request.message
-        if before is not None and request.phase == ("mask" if before.session.sparse else "share"):
-            message = self._checked_keys(before.session, message)
-        if request.phase == "mask" and before is not None:
-            self._check_exchange(before.session, terms, request)
-        state, encoded = answer(
-            before,
-            request.phase,
-            message,
-            silo=self._silo,
-            key=self._key(terms.pinned_run),
-            entropy=secrets.token_bytes(32),
-            vector=summand,
-        )
-        self._participants[run, number] = state
-        if request.phase == "unmask":
-            del self._participants[run, number]
-        if request.phase == "advertise" and self._members is not None:
-            return self._members.attest(state.session, self._silo, encoded)
-        return encoded
-
-    def _checked_keys(self, session: SecureSession, message: bytes) -> bytes:
-        """The advertised keys without their signatures; raises `Refused` for keys that no member signed."""
-        if session.sparse:
-            keys, size = read_keys(session, self._silo, message, COORDINATOR), ADVERTISED_BYTES
-        else:
-            keys, size = read_by_silo(message, COORDINATOR), KEYS_BYTES
-        checked = {
-            peer: packed[:size]
-            if self._members is None
-            else self._members.check(session, self._silo, peer, packed, size)
-            for peer, packed in keys.items()
-        }
-        if checked == keys:
-            return message
-        return pack_keys(session, self._silo, checked) if session.sparse else wire.encode(checked)
-
-    def _key(self, run: str) -> RunKey:
-        if run not in self._keys:
-            self._keys[run] = RunKey(secrets.token_bytes(32))
-        return self._keys[run]
-
-    def forget_key(self, run: str) -> None:
-        """Drop the key of a finished run, which its steps used, too."""
-        self._keys.pop(run, None)
-
-    def abandon(self, run: str) -> None:
-        """Drop the current attempts at sums of a run."""
-        self._participants = {key: state for key, state in self._participants.items() if key[0] != run}
-
-    def _check_terms(self, terms: RunTerms, number: int, message: bytes) -> None:
-        """Refuse a session whose round, silos or threshold differ from the public terms."""
-        session, run = read_session(message, COORDINATOR), terms.run_id
-        if session.protocol != PROTOCOL:
-            other = session.protocol or "an earlier version"
-            raise Refused(
-                f"{self._silo} refuses to advertise: it uses {PROTOCOL}, and the coordinator {other}: "
-                "both need the same version of fedbnsl"
-            )
-        expected = session_of(run, number, session.attempt, terms.schema, session.exchange, session.silos)
-        if session != expected:
-            raise Refused(f"{self._silo} refuses to advertise: the terms are not those of round {number} of run {run}")
-
-    def _check_exchange(self, session: SecureSession, terms: RunTerms, request: SecureSumRequest) -> None:
-        """Refuse to mask unless `session` has the digest of this silo's settings, schema, broadcast and positions.
-
-        All silos of a session check the same digest, because their keys are bound to the session.
-        """
-        if session.exchange != terms.exchange_digest(request.broadcast, request.sparse):
-            raise Refused(
-                f"{self._silo} refuses to mask: its settings, schema or broadcast are not those of this secure sum"
-            )
-
-    def survivors(self, run: str, number: int, message: bytes) -> tuple[str, ...]:
-        """The silos, sorted, whose sum `message` asks to unmask; raises as `read_survivors` does."""
-        return tuple(sorted(read_survivors(self._participants.get((run, number)), message)))
-
-    def _check_only_sum(self, run: str, number: int, message: bytes) -> None:
-        """Refuse to unmask a second, different sum of a round."""
-        survivors = self.survivors(run, number, message)
-        if not self._journal.record_sum(run, number, survivors):
-            raise Refused(f"{self._silo} refuses to unmask: it has helped to unmask another sum of round {number}")

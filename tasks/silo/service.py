@@ -21,7 +21,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.privacy.ledger import Overspent, Spender, binding_digest, private_solve, require_bounded
-from fedbnsl.algorithms.secure import exchange
+from fedbnsl.algorithms.secure import masked_round
 from fedbnsl.algorithms.secure.masks import Aborted, Refused, Ring
 from fedbnsl.algorithms.statistics.count_tables import NO_LIMITS, TableRefused, limited_counts
 from fedbnsl.algorithms.statistics.moments import Divided
@@ -29,16 +29,19 @@ from fedbnsl.algorithms.statistics.transforms import transformed
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
-from .gate import Gate, numbers_in, release_of, require_image, smallest_count
+from .facts import require_image
+from .gate import Gate, numbers_in, release_of, smallest_count
 from .guard import LOCAL, Guard, GuardedPasses
-from .journal import BadRecord, Journal, require_same_binding
+from .journal import Journal, require_same_binding
 from .messages import RowsChanged, SiloFailed
 from .one_thread import on_one_thread
 from .policy import UNRESTRICTED, NotAllowed, Policy
+from .private_folder import BadRecord
 from .publications import RowVersion, version_under
 from .readers import ReaderLost
 from .rows import AnyDescribed
-from .runs import OpenRun, RunTerms, SecureSumRequest, SecureSums, open_run, terms_digest
+from .runs import OpenRun, RunTerms, open_run, terms_digest
+from .secure_sums import SecureSumRequest, SecureSums
 from .source import FileSource, SiloSource
 
 KEPT_DESCRIPTIONS = 8
@@ -469,7 +472,7 @@ class SiloService:
         self._summands[terms.run_id] = number, answer
         assert algorithm.summand is not None
         broadcast = _message(cast(Hashable, algorithm.broadcast_type), request.broadcast)
-        encoding = exchange.encoding_of(algorithm, schema, broadcast, request.sparse)
+        encoding = masked_round.encoding_of(algorithm, schema, broadcast, request.sparse)
         return encoding.encode(algorithm.summand(answer.reply))
 
     def _check_range(self, algorithm: Algorithm, terms: RunTerms) -> None:
@@ -479,14 +482,16 @@ class SiloService:
             *self._table_key(terms),
             *schema.transforms.items(),
             schema.units,
-            exchange.travels_in_units(algorithm, schema),
+            masked_round.travels_in_units(algorithm, schema),
         )
         self._current_fingerprint(terms, digest=False)
         if key not in self._checked_ranges:
             self._fix_units(schema)
             try:
-                exchange.check_range(algorithm, transformed(self._table(terms), schema, self.name), schema, self.name)
-            except exchange.OutOfRange as error:
+                masked_round.check_range(
+                    algorithm, transformed(self._table(terms), schema, self.name), schema, self.name
+                )
+            except masked_round.OutOfRange as error:
                 raise OutsideRange(f"{error}{self._far_cell(terms, error.variable)}") from None
             self._checked_ranges.add(key)
 
@@ -609,10 +614,13 @@ class SiloService:
         return self._tables[key]
 
     def _table_key(self, terms: RunTerms) -> tuple[Any, ...]:
-        """The parts of the terms that determine rows, columns and codes."""
+        """The parts of the terms that determine rows, columns and codes.
+
+        Whether incomplete rows are dropped is no part of it: if as many rows are left, none was dropped.
+        """
         schema, declared = terms.schema, terms.declared
         own = (schema.rows[self.name], schema.stretches.get(self.name), schema.condition_names.get(self.name))
-        key = (*own, schema.kind, schema.variables, *schema.levels.items(), schema.complete_rows, declared.form)
+        key = (*own, schema.kind, schema.variables, *schema.levels.items(), declared.form)
         far = (declared.reading.outliers, *schema.transforms.items())  # outliers are defined on the transformed scale
         return (*key, *far, *schema.dates.items(), *declared.marks.items(), declared.reading.private)
 

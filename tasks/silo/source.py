@@ -24,20 +24,12 @@ from fedbnsl.data.folder.fingerprint import fingerprint
 from fedbnsl.data.folder.sources import open_source
 from fedbnsl.data.folder.table import Mapper
 
-from .journal import (
-    NOT_STARTED,
-    Journal,
-    Purpose,
-    RunState,
-    journal_path,
-    private_folder,
-    seal,
-    sealed,
-    silo_secret,
-)
+from .journal import NOT_STARTED, Journal, RunState, journal_path
 from .ledger import FileLedger, ledger_of
+from .private_folder import private_folder
 from .publications import Publications, published_path
 from .rows import AnyDescribed, describe_rows, read_rows
+from .seals import Purpose, seal, sealed, silo_secret
 
 IN_MEMORY = Fingerprint((), settled=True)
 """the fingerprint of a table without a digest of its content"""
@@ -73,7 +65,7 @@ class SiloSource(Protocol):
         ...
 
     def seal(self, purpose: Purpose, context: str = "", now: Fingerprint | None = None) -> str:
-        """The seal of the rows (see `journal.seal`); `now` is their current fingerprint with a digest, if known."""
+        """The seal of the rows (see `seals.seal`); `now` is their current fingerprint with a digest, if known."""
         ...
 
     def journal(self) -> Journal:

@@ -29,9 +29,9 @@ from fedbnsl.data.folder.check import check_silo_name
 from fedbnsl.data.folder.formats import silo_of
 
 from ..silo.guard import Guard
+from ..silo.members import Members
 from ..silo.policy import Policy, policy_of
 from ..silo.readers import CLUSTER_ADDRESS, MAX_READERS, ClusterReaders, Readers
-from ..silo.runs import Members
 
 # Identities in a federation: certificates for mutual TLS, the authorities that issue them, and network addresses.
 #

@@ -105,7 +105,7 @@ def _inferred(
     events = [part for part in first if isinstance(part, DescribedEvents)]
     if events:
         types, rows = {part.silo: part.types for part in events}, {part.silo: part.rows for part in events}
-        check_same_times({f"silo {part.silo}": part.dates for part in events})
+        check_same_times({f"silo {part.silo}": part.are_dates for part in events})
         aside = excluded_columns("the silos", [part.excluded for part in events], declared)
         schema = replace(events_schema("the silos", types, rows), aside=aside)
         return InferredSchema(schema, event_notes(schema.variables, [part.silo for part in events if part.linked]))

@@ -17,27 +17,20 @@ from typing import Any, Protocol
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
-from fedbnsl.algorithms.core.protocol import (
-    Replies,
-    SiloLost,
-    Sparse,
-    Traffic,
-    gather,
-    traffic_of,
-    usable_reply,
-)
+from fedbnsl.algorithms.core.protocol import Replies, SiloLost, Sparse, Traffic, gather, traffic_of, usable_reply
 from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import RunCancelled, SilosUnavailable
-from fedbnsl.algorithms.secure import exchange as exchange_module
+from fedbnsl.algorithms.secure import masked_round
 from fedbnsl.algorithms.secure.masks import MESH_SILOS, Aborted, Phase, default_threshold
 from fedbnsl.algorithms.secure.sparse import SumLost
 from fedbnsl.tracking.staging import notice
 
 from ..rounds import Start, Wait, in_threads
 from ..silo.messages import Method, MethodCall, unpack_answer
-from ..silo.runs import RunTerms, SecureSumRequest
+from ..silo.runs import RunTerms
+from ..silo.secure_sums import SecureSumRequest
 
 
 class PendingAnswer(Protocol):
@@ -347,11 +340,11 @@ def secure_exchange(algorithm: Algorithm, transport: SecureTransport, broadcast:
     digest = terms.exchange_digest(transport.broadcast, transport.sparse)
     silos, failures = len(terms.schema.silos), 0
     while True:
-        present, number = roster.present, exchange_module.new_attempt()
+        present, number = roster.present, masked_round.new_attempt()
         try:
-            session = exchange_module.session_of(terms.run_id, transport.number, number, terms.schema, digest, present)
-            encoding = exchange_module.encoding_of(algorithm, terms.schema, broadcast, transport.sparse)
-            return exchange_module.masked_round(
+            session = masked_round.session_of(terms.run_id, transport.number, number, terms.schema, digest, present)
+            encoding = masked_round.encoding_of(algorithm, terms.schema, broadcast, transport.sparse)
+            return masked_round.masked_round(
                 algorithm, session, transport, broadcast, len(transport.broadcast), encoding
             )
         except Aborted as reason:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from fedbnsl.algorithms.compiled import _locked, digest_of, njit, on_numba
-from fedbnsl.algorithms.score.ges import best_operator, refresh
+from fedbnsl.algorithms.score.operators import best_operator, refresh
 
 
 @njit()

@@ -13,7 +13,7 @@ import numpy as np
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.secure import exchange
+from fedbnsl.algorithms.secure import masked_round
 from fedbnsl.data.folder.about import declarations
 from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.tasks.silo.runs import RunTerms
@@ -78,8 +78,8 @@ def sum_of(services, asked, number=1, broadcast=None, silent=None, sparse=None):
     packed = wire.encode(message)
     roster = Roster(InProcessTransport(services), asked.schema.silos, Patience(absent=60.0))
     line = Line(SecureTransport(roster, asked, number, packed, sparse, tolerates_dropout=True), silent)
-    session = exchange.session_of(
-        asked.run_id, number, exchange.new_attempt(), asked.schema, asked.exchange_digest(packed, sparse)
+    session = masked_round.session_of(
+        asked.run_id, number, masked_round.new_attempt(), asked.schema, asked.exchange_digest(packed, sparse)
     )
-    encoding = exchange.encoding_of(algorithm, asked.schema, message, sparse)
-    return exchange.masked_round(algorithm, session, line, message, 0, encoding)[0]
+    encoding = masked_round.encoding_of(algorithm, asked.schema, message, sparse)
+    return masked_round.masked_round(algorithm, session, line, message, 0, encoding)[0]

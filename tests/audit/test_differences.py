@@ -15,7 +15,7 @@ from fedbnsl.algorithms.core.schema import ImputationModel, Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
-from fedbnsl.algorithms.secure import exchange
+from fedbnsl.algorithms.secure import masked_round
 from fedbnsl.algorithms.statistics.rows import Query
 from fedbnsl.data.folder.about import NO_DECLARATION, Reading, declarations
 from fedbnsl.flows.servers.supervisor import ENDED_BY_LIMIT, within_seconds
@@ -315,10 +315,10 @@ class TestOneRunOneSetOfTerms:
         query, roster = Query("moments"), Roster(InProcessTransport(silos), SILOS, Patience(absent=60.0))
         line = Swapped(roster, masked_under, 1, wire.encode(query), None, tolerates_dropout=True)
         digest = masked_under.exchange_digest(line.broadcast, None)
-        session = exchange.session_of("run", 1, exchange.new_attempt(), SCHEMA, digest)
-        encoding = exchange.encoding_of(masked_under.algorithm(), SCHEMA, query)
+        session = masked_round.session_of("run", 1, masked_round.new_attempt(), SCHEMA, digest)
+        encoding = masked_round.encoding_of(masked_under.algorithm(), SCHEMA, query)
         with pytest.raises(NotAllowed, match="began under other terms"):
-            exchange.masked_round(masked_under.algorithm(), session, line, query, 0, encoding)
+            masked_round.masked_round(masked_under.algorithm(), session, line, query, 0, encoding)
 
 
 def test_a_coordinator_does_not_choose_among_the_files_of_an_owner(tmp_path):

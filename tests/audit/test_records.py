@@ -18,15 +18,16 @@ from fedbnsl.algorithms.core.protocol import Sparse
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
-from fedbnsl.algorithms.score.fed_ges import Arcs, dag_of
+from fedbnsl.algorithms.score.arcs import Arcs, dag_of
 from fedbnsl.algorithms.secure.masks import Refused
 from fedbnsl.algorithms.statistics.rows import Query
 from fedbnsl.data.folder.about import declarations
-from fedbnsl.tasks.silo.journal import Purpose, sealed
 from fedbnsl.tasks.silo.messages import MethodCall, RowsChanged, answer, unpack_answer
 from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tasks.silo.publications import FewRowsChanged, forget_publications
-from fedbnsl.tasks.silo.runs import MAX_NAME_LENGTH, SecureSumRequest
+from fedbnsl.tasks.silo.runs import MAX_NAME_LENGTH
+from fedbnsl.tasks.silo.seals import Purpose, sealed
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloService
 
 from . import coordinator

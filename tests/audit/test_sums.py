@@ -11,18 +11,18 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.protocol import Replies
 from fedbnsl.algorithms.core.release import FIXED_SUMS, STATISTICS, statistic_of
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.exchange import Diagnosis
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
 from fedbnsl.algorithms.resampling.held_out import Broadcast, HeldOut
-from fedbnsl.algorithms.secure import exchange
 from fedbnsl.data.folder.about import declarations
 from fedbnsl.tasks.silo import journal
-from fedbnsl.tasks.silo.journal import BadRecord
 from fedbnsl.tasks.silo.messages import MethodCall, answer, unpack_answer
 from fedbnsl.tasks.silo.policy import NotAllowed
+from fedbnsl.tasks.silo.private_folder import BadRecord
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.configuration import read_silo_file
 from tests.audit.coordinator import ABOUT, ROWS, SCHEMA, SILOS, opened, sum_of, terms, write_federation
@@ -93,9 +93,7 @@ def test_a_diagnosis_without_figures_is_allowed_and_with_them_is_not(services):
         assert len(total) == 1 + 3 + 6
     if services["a"]._policy.level != "sums":
         algorithm = asked.algorithm()
-        server = algorithm.aggregate(
-            algorithm.open_server(SCHEMA), exchange.Replies(SILOS, total=np.asarray(total, float))
-        )
+        server = algorithm.aggregate(algorithm.open_server(SCHEMA), Replies(SILOS, total=np.asarray(total, float)))
         with pytest.raises(NotAllowed, match="figures of this silo alone"):
             sum_of(services, asked, number=2, broadcast=algorithm.broadcast(server))
 

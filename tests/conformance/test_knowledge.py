@@ -12,8 +12,8 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.cpdag import truth_with_knowledge
 from fedbnsl.algorithms.graphs.dag import is_acyclic, topological_order
+from fedbnsl.algorithms.graphs.imposed_knowledge import truth_with_knowledge
 from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.generators.discrete import discrete

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.admm.consensus import ConsensusSettings
+from fedbnsl.algorithms.admm.settings import ConsensusSettings
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds, silo_generator
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure, unstacked
-from fedbnsl.algorithms.privacy.gram import BUCKETS
 from fedbnsl.algorithms.privacy.ledger import Budget, Overspent, spent, total
+from fedbnsl.algorithms.privacy.private_scales import BUCKETS
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
 from fedbnsl.data.federated import events, pool
 from fedbnsl.data.generators.linear import homogeneous

@@ -10,7 +10,7 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.parameters.networks import network_as_json
+from fedbnsl.algorithms.parameters.network_json import network_as_json
 from fedbnsl.data.folder.about import declarations
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.flows.job.check import create_job

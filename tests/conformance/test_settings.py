@@ -16,7 +16,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import unstacked
-from fedbnsl.data.generators.dynamic import linked_events
+from fedbnsl.data.generators.events import linked_events
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 from tests.conformance.test_laws import LEVELS, as_events, in_stretches

@@ -77,9 +77,9 @@ def without_pictures(request, monkeypatch):
     if "rendered" in request.fixturenames:
         return
     for name in DRAWN:
-        monkeypatch.setattr(f"fedbnsl.tracking.report.sections.{name}", lambda *shown, **how: None)
-    monkeypatch.setattr("fedbnsl.tracking.report.sections.as_png", lambda figure: PIXEL)
-    monkeypatch.setattr("fedbnsl.tracking.report.sections.as_svg", lambda figure, label: "<svg></svg>")
+        monkeypatch.setattr(f"fedbnsl.tracking.report.drawings.{name}", lambda *shown, **how: None)
+    monkeypatch.setattr("fedbnsl.tracking.report.drawings.as_png", lambda figure: PIXEL)
+    monkeypatch.setattr("fedbnsl.tracking.report.drawings.as_svg", lambda figure, label: "<svg></svg>")
 
 
 @pytest.fixture

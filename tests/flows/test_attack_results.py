@@ -14,8 +14,9 @@ from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.generators.mixed import mixed
-from fedbnsl.flows import attack
-from fedbnsl.flows.attack import (
+from fedbnsl.flows import attack_results
+from fedbnsl.flows.attack import run_attack
+from fedbnsl.flows.attack_results import (
     Membership,
     SmallCell,
     advantage,
@@ -24,7 +25,6 @@ from fedbnsl.flows.attack import (
     membership,
     membership_advantage,
     recovered_cells,
-    run_attack,
     smallest_cell,
     thirds,
     true_count,
@@ -211,7 +211,7 @@ class TestMembership:
             deltas.append(delta)
             return Membership(advantages)
 
-        monkeypatch.setattr(attack, "membership_advantage", found)
+        monkeypatch.setattr(attack_results, "membership_advantage", found)
         plain, private = membership(homogeneous(variables=3, silos=2, rows=36, seed=1))
         assert (plain.succeeded, private.succeeded) == (succeeds, succeeds)
         assert deltas == [12.0**-2] * 2
@@ -224,13 +224,13 @@ class TestMembership:
     def test_the_reference_is_neither_learned_from_nor_guessed(self, monkeypatch):
         """If the guessed rows were the reference, the attack would underestimate the likelihood ratio of members."""
         data, known = homogeneous(variables=3, silos=2, rows=36, seed=1), []
-        fit = attack.fitted_network
+        fit = attack_results.fitted_network
 
         def fitted(reference, dag):
             known.append(reference)
             return fit(reference, dag)
 
-        monkeypatch.setattr(attack, "fitted_network", fitted)
+        monkeypatch.setattr(attack_results, "fitted_network", fitted)
         membership_advantage(data, None, 1e-5, 1, 7)
         *_, third = thirds(data, np.random.default_rng([7, 0]))
         assert all(np.array_equal(known[0].tables[silo], table) for silo, table in third.tables.items())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import fedbnsl
 from fedbnsl.algorithms.core.schema import FORMULA, escape_formula, escape_formulas, unescape_formula
-from fedbnsl.algorithms.graphs.cpdag import MarkovBlanket
+from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket
 from fedbnsl.flows.benchmark.tables import files_of
 from fedbnsl.flows.cli.features import write as write_features
 from fedbnsl.flows.inference.queries import _read, write_table

@@ -13,12 +13,14 @@ from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.implied import BicGains, FisherC, Fit, Independence
-from fedbnsl.algorithms.graphs.compare import structure_changes
-from fedbnsl.algorithms.graphs.edges import EdgeFigures
+from fedbnsl.algorithms.graphs.changes import structure_changes
+from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.drift import Drift
 from fedbnsl.algorithms.parameters.forecast_errors import Forecasts
-from fedbnsl.algorithms.parameters.networks import Drift, Linear, Logistic, Network, Tabular, linear_network
+from fedbnsl.algorithms.parameters.networks import Network, linear_network
 from fedbnsl.tracking.comparison import Comparison
 from fedbnsl.tracking.result import Confidence, Diagnosed, Parameters, PrivacySpent, RunResult
 from tests.algorithms.parameters.networks import numbered

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import Drift, drift_of, linear_network
+from fedbnsl.algorithms.parameters.drift import Drift, drift_of
+from fedbnsl.algorithms.parameters.networks import linear_network
 from fedbnsl.tracking.comparison import PastRun, changes_by_fate, compare_runs
 from fedbnsl.tracking.report.files import changes_csv
 from fedbnsl.tracking.report.report import report_html

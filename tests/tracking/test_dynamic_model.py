@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import network_as_json, network_from_json
+from fedbnsl.algorithms.parameters.network_json import network_as_json, network_from_json
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy, save_pyfunc
-from fedbnsl.tracking.result import model_file, pgmpy_dynamic, pgmpy_model
+from fedbnsl.tracking.model import model_file, pgmpy_dynamic, pgmpy_model
 
 
 def test_the_network_is_over_all_times(over_time):

@@ -7,12 +7,12 @@ from io import StringIO
 import pytest
 
 from fedbnsl.algorithms.parameters.bif import parse_bif
-from fedbnsl.algorithms.parameters.networks import network_from_json
+from fedbnsl.algorithms.parameters.network_json import network_from_json
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.flows.engines.run_comparison import read_run
 from fedbnsl.tracking.outputs import OUTPUTS, write_outputs
+from fedbnsl.tracking.report.explore import graph_data
 from fedbnsl.tracking.report.files import flat_metrics
-from fedbnsl.tracking.report.report import graph_data
 from tests.tracking import expected
 from tests.tracking.golden import ARROWS, EARLIER, LEARNED, LINES, RESAMPLES, ROUNDS, RUNS, tables
 
@@ -37,7 +37,7 @@ def folders(tmp_path_factory):
     from fedbnsl.tracking import outputs
 
     with pytest.MonkeyPatch.context() as patch:  # pictures and reports have tests of their own, and take longest
-        patch.setattr("fedbnsl.tracking.report.sections.as_png", lambda figure: b"")
+        patch.setattr("fedbnsl.tracking.report.drawings.as_png", lambda figure: b"")
         patch.setattr(outputs, "report_html", lambda result: "")
         yield Folders(tmp_path_factory.mktemp("golden"))
 

@@ -5,10 +5,11 @@ import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.bif import format_bif, parse_bif, unescape_name
-from fedbnsl.algorithms.parameters.networks import linear_network, network_as_json
+from fedbnsl.algorithms.parameters.network_json import network_as_json
+from fedbnsl.algorithms.parameters.networks import linear_network
 from fedbnsl.data.generators.random_graphs import random_dag
 from fedbnsl.data.generators.random_network import random_network
-from fedbnsl.tracking.result import as_pgmpy, model_file, pgmpy_model
+from fedbnsl.tracking.model import as_pgmpy, model_file, pgmpy_model
 from tests.tracking.labelled import discrete, of
 
 ODD = ("<5", "12+", "Asy/Patch", "two words", "é", "-1", "[x]")

@@ -48,6 +48,8 @@ class ParentsPredict(PythonModel):
         if len(model_input) < self.lags:
             raise ValueError(f"{len(model_input)} rows, but the model looks back over {self.lags}")
         own = model_input[self.variables]
+        # Labels become text before rows are shifted: a shift makes whole numbers floats, whose text is "1.0", not "1".
+        own = own.assign(**{name: own[name].map(str) for name in self.variables if name in self.levels})
         first = self.lags - self.forecasts
         known: dict[Any, Any] = {} if self.forecasts else dict(own.iloc[first:].items())
         for lag in range(1, self.lags + 1):
@@ -84,11 +86,10 @@ class ParentsPredict(PythonModel):
 
     def _codes(self, column: "pd.Series[Any]", name: str) -> Any:
         place = {label: code for code, label in enumerate(self.levels[name])}
-        labels = column.astype(str)
-        unknown = sorted(set(labels) - set(place))
+        unknown = sorted(set(column) - set(place))
         if unknown:
             raise ValueError(f"column {name}: '{unknown[0]}' is not one of its labels {', '.join(self.levels[name])}")
-        return labels.map(place).to_numpy(dtype=int)
+        return column.map(place).to_numpy(dtype=int)
 
 
 set_model(ParentsPredict())

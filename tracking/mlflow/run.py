@@ -19,12 +19,13 @@ from fedbnsl.algorithms.effects.answer import Effect, value_text
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import network_as_json
+from fedbnsl.algorithms.parameters.network_json import network_as_json
 
 from ..metrics import MetricValue
 from ..outputs import FILES
 from ..report.files import flat_metrics
-from ..result import RunResult, Tuning, series_warnings
+from ..result import RunResult, Tuning
+from ..series_warnings import series_warnings
 from .saved_model import TrackedData, adjacency_image, dataset_input, save_pyfunc, structure_json
 from .store import experiment_id, log_child_run, open_client, run_url, source_tags, tracking_uri
 

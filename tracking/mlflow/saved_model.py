@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbnsl.algorithms.core.schema import Schema
 
-from ..result import as_pgmpy
+from ..model import as_pgmpy
 from .store import open_client, tracking_uri
 
 if TYPE_CHECKING:

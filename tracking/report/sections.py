@@ -9,10 +9,8 @@ A further part of a result is a further entry.
 What is written has passed the publication gate (`publication.py`) before there is a `RunResult`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,240 +23,56 @@ from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
 
 from ..comparison import COUNTED
 from ..metrics import MetricValue, shown_in, table_rows
-from ..pictures.delays import draw_delays, share_times
-from ..pictures.drawing import CHANGED, SET
-from ..pictures.picture import (
-    MAX_DRAWN_VARIABLES,
-    MAX_UNROLLED_VARIABLES,
-    as_png,
-    as_svg,
-    draw_matrices,
-    draw_rounds,
-    draw_structure,
-)
-from ..result import (
-    CANDIDATE_COLUMNS,
-    MODELS,
-    NOT_COVERED,
-    SUPPRESSED_CELLS,
-    RunResult,
-    model_file,
-    series_warnings,
-    strengths_in,
-)
+from ..model import MODELS, model_file
+from ..pictures.delays import share_times
+from ..pictures.picture import MAX_DRAWN_VARIABLES
+from ..result import CANDIDATE_COLUMNS, NOT_COVERED, SUPPRESSED_CELLS, RunResult
+from ..series_warnings import series_warnings
 from . import files
-from .statements import MAX_STATEMENTS, Statement, statements
+from .blocks import (
+    Block,
+    Explorer,
+    FileContent,
+    Fold,
+    Heading,
+    NamedTable,
+    Paragraph,
+    Pictures,
+    Section,
+    StatementList,
+    TablesBeside,
+    Tiles,
+    note,
+)
+from .data_tables import data_header, data_rows, excluded_by_reason, has_findings, rows_line
+from .drawings import (
+    averaged_svg,
+    delays_png,
+    delays_svg,
+    graph_svg,
+    matrices_png,
+    matrices_svg,
+    rounds_svg,
+    silo_svgs,
+    structure_png,
+)
+from .statements import MAX_STATEMENTS, statements
 from .tables import (
     ReportTable,
     changes_table,
     confidence_table,
-    data_header,
-    data_rows,
     display,
     drift_table,
     edges_table,
     evidence_table,
-    excluded_by_reason,
     figure_table,
     forecast_table,
     format_bytes,
-    has_findings,
     own_past_table,
-    rows_line,
     shared_edges,
     silo_scores,
     silo_table,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-# The pictures of a run: the graph, the averaged network and the silos' own graphs, the matrices, delays and rounds.
-
-
-MAX_SILO_PICTURES, MAX_SILO_VARIABLES = 6, 20
-"""maximum number of silos whose own graphs are drawn, and maximum number of variables of these graphs"""
-
-
-def draw_result(result: RunResult, title: str = "") -> "Figure":
-    """The figure of the structure of a run, with strengths, knowledge, labels and targets as marks."""
-    return draw_structure(
-        result.compared_edges,
-        title,
-        strengths_in(result),
-        result.knowledge.required,
-        result.labelled,
-        result.not_identified,
-        result.targets,
-        CHANGED if result.found_targets else SET,
-    )
-
-
-def graph_svg(result: RunResult) -> str | None:
-    """The graph; None for a dynamic structure of too many variables to draw over time."""
-    if not result.structure.lags:
-        return as_svg(draw_result(result), "structure")
-    if len(result.structure.variables) > MAX_UNROLLED_VARIABLES:
-        return None
-    return as_svg(draw_structure(result.compared_edges, strengths=strengths_in(result)), "structure")
-
-
-def matrices_svg(result: RunResult) -> str:
-    """The matrices of a dynamic structure, compared with those of the truth."""
-    return as_svg(draw_matrices(result.compared_edges), "matrices")
-
-
-def averaged_svg(result: RunResult) -> str | None:
-    """The averaged network; None if it equals the learned graph, has lags or has too many variables to draw."""
-    structure, found, averaged = result.structure, result.confidence, result.averaged_edges
-    if not found or not averaged or structure.lags or len(structure.variables) > MAX_DRAWN_VARIABLES:
-        return None
-    learned, other = (
-        {(one.source, one.target, one.text) for one in edges.within} for edges in (result.edges, averaged)
-    )
-    if learned == other:
-        return None
-    compared = averaged if result.truth is None else ClassifiedEdges(found.averaged, result.truth)
-    return as_svg(draw_structure(compared, strengths=found.strengths, labels=result.labelled), "averaged")
-
-
-def silo_svgs(result: RunResult) -> list[tuple[str, str]]:
-    """The own graphs of the first silos, by silo, if they are small enough to be drawn side by side."""
-    if len(result.structure.variables) > (MAX_UNROLLED_VARIABLES if result.structure.lags else MAX_SILO_VARIABLES):
-        return []
-    silos = sorted(result.local_structures)[:MAX_SILO_PICTURES]
-    return [(one, as_svg(draw_structure(result.local_edges[one]), f"silo-{k}")) for k, one in enumerate(silos)]
-
-
-def delays_svg(result: RunResult) -> str | None:
-    """The delays of a Hawkes process; None for other models, and without a delay."""
-    process = result.parameters.intensities
-    return as_svg(draw_delays(process, result.edges), "delays") if process and process.delay else None
-
-
-def rounds_svg(result: RunResult) -> str:
-    """The measures of the rounds."""
-    return as_svg(draw_rounds(result.rounds), "rounds")
-
-
-def structure_png(result: RunResult) -> bytes:
-    """The picture of the structure, with a title."""
-    return as_png(draw_result(result, _title(result)))
-
-
-def matrices_png(result: RunResult) -> bytes | None:
-    """The matrices of a dynamic structure that is also drawn over time; None for other structures."""
-    if not result.structure.lags or len(result.structure.variables) > MAX_UNROLLED_VARIABLES:
-        return None
-    return as_png(draw_matrices(result.compared_edges, _title(result)))
-
-
-def delays_png(result: RunResult) -> bytes | None:
-    """The delays of a Hawkes process, with a title; None for other models, and without a delay."""
-    process = result.parameters.intensities
-    return as_png(draw_delays(process, result.edges, _title(result))) if process and process.delay else None
-
-
-def _title(result: RunResult) -> str:
-    return f"{result.algorithm} on {result.dataset}, seed {result.seed}"
-
-
-@dataclass(frozen=True)
-class Heading:
-    """A heading of level 1, 2 or 3; one of level 2 begins a part of the page."""
-
-    text: str
-    level: int = 2
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """One or more sentences; a `soft` paragraph explains what stands beside it."""
-
-    text: str
-    style: Literal["", "soft", "warning"] = ""
-
-
-def note(text: str) -> Paragraph:
-    """A soft paragraph."""
-    return Paragraph(text, "soft")
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """Figures side by side, each with its label."""
-
-    figures: Sequence[tuple[str, object]]
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """Pictures as SVG side by side, each after its caption; a single picture has no caption."""
-
-    captioned: Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class StatementList:
-    """Sentences on edges."""
-
-    sentences: Sequence[Statement]
-
-
-@dataclass(frozen=True)
-class TablesBeside:
-    """Tables side by side."""
-
-    tables: Sequence[ReportTable]
-
-
-@dataclass(frozen=True)
-class Explorer:
-    """The interactive view of the graph (`report.py`)."""
-
-    opened: bool
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Pictures below a line that opens them."""
-
-    summary: str
-    pictures: Pictures
-
-
-Block = Heading | Paragraph | Tiles | Pictures | StatementList | TablesBeside | Explorer | Fold | ReportTable
-FileContent = str | bytes | None
-
-
-@dataclass(frozen=True)
-class NamedTable:
-    """A table of Prefect: its key and its description."""
-
-    key: str
-    description: str
-    table: ReportTable
-
-
-def _nothing(_: RunResult) -> Iterable[Any]:
-    return ()
-
-
-@dataclass(frozen=True)
-class Section:
-    """One part of a result."""
-
-    name: str
-    page: Callable[[RunResult], Iterable[Block]] = _nothing
-    lines: Callable[[RunResult], Iterable[str | ReportTable]] = _nothing
-    """what the terminal prints"""
-    files: Mapping[str, Callable[[RunResult], FileContent]] = field(default_factory=dict)
-    """the files by name; a file without content is not written"""
-    tables: Callable[[RunResult], Iterable[NamedTable]] = _nothing
-    specialist: bool = False
-    """whether the page folds the section"""
-
 
 # The head of the page.
 

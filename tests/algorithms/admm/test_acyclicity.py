@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.linalg import expm
 from scipy.optimize import check_grad
 
-from fedbnsl.algorithms.admm.consensus import acyclicity, cyclic_part
+from fedbnsl.algorithms.admm.acyclicity import acyclicity, cyclic_part
 
 seeds = st.integers(0, 10_000)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from fedbnsl.algorithms.admm.consensus import acyclicity, consensus_step, soft_threshold
+from fedbnsl.algorithms.admm.acyclicity import acyclicity, consensus_step, soft_threshold
 
 
 def plain_solution(

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.admm.staged_admm import dual_step, fit_silo, forward, implied_covariance, least_squares
+from fedbnsl.algorithms.admm.model_metric import dual_step, fit_silo, implied_covariance, least_squares
+from fedbnsl.algorithms.admm.orders import forward
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure

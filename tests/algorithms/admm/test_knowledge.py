@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.admm.consensus import Lasso
 from fedbnsl.algorithms.admm.notears_admm import closed_form
-from fedbnsl.algorithms.admm.staged_admm import compatible_moves, settled_order, turned
+from fedbnsl.algorithms.admm.orders import compatible_moves, settled_order, turned
+from fedbnsl.algorithms.admm.problem import Lasso
 from fedbnsl.algorithms.core.knowledge import Knowledge, tier_arcs
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare

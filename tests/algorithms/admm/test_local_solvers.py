@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.admm.consensus import Lasso
-from fedbnsl.algorithms.admm.fed_sparse import frank_wolfe, pgcd
+from fedbnsl.algorithms.admm.frank_wolfe import frank_wolfe
 from fedbnsl.algorithms.admm.notears_admm import closed_form
-from fedbnsl.algorithms.admm.staged_admm import forward
+from fedbnsl.algorithms.admm.orders import forward
+from fedbnsl.algorithms.admm.pgcd import pgcd
+from fedbnsl.algorithms.admm.problem import Lasso
 
 
 def problem(seed: int, d: int = 6, l1: float = 0.1, ordered: bool = False, start: bool = False) -> Lasso:

@@ -6,16 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.admm.consensus import RefinedSettings
-from fedbnsl.algorithms.admm.staged_admm import (
-    Stage,
-    first_phase,
-    forward,
-    free_entries,
-    least_squares,
-    next_phase,
-    settled_order,
-)
+from fedbnsl.algorithms.admm.model_metric import least_squares
+from fedbnsl.algorithms.admm.orders import forward, free_entries, settled_order
+from fedbnsl.algorithms.admm.phases import Stage, first_phase, next_phase
+from fedbnsl.algorithms.admm.settings import RefinedSettings
 from fedbnsl.algorithms.core.knowledge import no_prior
 
 

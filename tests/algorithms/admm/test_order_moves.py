@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.admm.staged_admm import proposals, turned, variance_changes
+from fedbnsl.algorithms.admm.orders import proposals, turned, variance_changes
 
 
 def conditional_variances(S: np.ndarray, order: np.ndarray) -> float:

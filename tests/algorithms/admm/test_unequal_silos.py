@@ -7,16 +7,11 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.admm import consensus, staged_admm
-from fedbnsl.algorithms.admm.consensus import (
-    ConsensusSettings,
-    LinearModel,
-    LinearProblem,
-    RefinedSettings,
-    Terms,
-    acyclicity,
-    weighted_moments,
-)
+from fedbnsl.algorithms.admm.acyclicity import acyclicity
+from fedbnsl.algorithms.admm.consensus import Terms
 from fedbnsl.algorithms.admm.fed_sparse import PRESETS, FedSparse
+from fedbnsl.algorithms.admm.problem import LinearModel, LinearProblem, weighted_moments
+from fedbnsl.algorithms.admm.settings import ConsensusSettings, RefinedSettings
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import chi2, chi2_contingency, kstest
 
-from fedbnsl.algorithms.constraint.independence import chi_square
+from fedbnsl.algorithms.constraint.table_tests import chi_square
 from fedbnsl.algorithms.statistics.count_tables import Tables, count, tables_for
 
 STATISTICS = pytest.mark.parametrize(("g_square", "lambda_"), [(False, "pearson"), (True, "log-likelihood")])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from fedbnsl.algorithms.constraint.independence import fisher_z
+from fedbnsl.algorithms.constraint.moment_tests import fisher_z
 from fedbnsl.algorithms.statistics.moments import correlation, pooled_moments
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest
 
-from fedbnsl.algorithms.constraint.independence import fisher_z, likelihood_ratio
+from fedbnsl.algorithms.constraint.moment_tests import fisher_z, likelihood_ratio
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.statistics.coding import Blocks, blocks_of, coding_of
 from fedbnsl.algorithms.statistics.moments import centred_moments

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.constraint.independence import chi_square, noisy_chi_square, strata
+from fedbnsl.algorithms.constraint.noisy_table_tests import noisy_chi_square, strata
+from fedbnsl.algorithms.constraint.table_tests import chi_square
 from fedbnsl.algorithms.statistics.count_tables import TableReader, count, tables_for
 
 TEST = np.array([[0, 1, 2]], np.int16)

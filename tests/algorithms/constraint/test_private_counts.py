@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.constraint import federated
+from fedbnsl.algorithms.constraint import private_counts
+from fedbnsl.algorithms.constraint.evidence import private_count_evidence as evidence_of_counts
 from fedbnsl.algorithms.constraint.fed_pc import (
     FederatedSettings,
     bounded_settings,
@@ -19,9 +20,8 @@ from fedbnsl.algorithms.constraint.fed_pc import (
     privacy_plan,
     releases,
 )
-from fedbnsl.algorithms.constraint.federated import private_count_evidence as evidence_of_counts
-from fedbnsl.algorithms.constraint.federated import sensitivity, table_plan
 from fedbnsl.algorithms.constraint.orientation import FCI, PC
+from fedbnsl.algorithms.constraint.private_counts import sensitivity, table_plan
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
@@ -234,7 +234,7 @@ class TestCanary:
 
     def test_the_sensitivity_of_one_table_for_all_is_caught(self, dealing, drawing, monkeypatch):
         """Mutant: the noise is for a small part of the distance, but every cell keeps its minimum noise."""
-        monkeypatch.setattr(federated, "sensitivity", lambda tables: 0.05)
+        monkeypatch.setattr(private_counts, "sensitivity", lambda tables: 0.05)
         assert self.bound(dealing, drawing) > self.EPSILON
 
 

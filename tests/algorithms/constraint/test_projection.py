@@ -8,19 +8,18 @@ from scipy.special import gamma
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
-from fedbnsl.algorithms.constraint.federated import (
+from fedbnsl.algorithms.constraint.projection import (
     SKETCH_BITS,
-    TableReader,
     expected_counts,
     geometric_mean,
     margin_tables,
     project,
     projection_evidence,
 )
-from fedbnsl.algorithms.constraint.independence import chi_square
+from fedbnsl.algorithms.constraint.table_tests import chi_square
 from fedbnsl.algorithms.core.protocol import Replies, Summand, gather, rounds
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.statistics.count_tables import count, tables_for
+from fedbnsl.algorithms.statistics.count_tables import TableReader, count, tables_for
 from fedbnsl.algorithms.statistics.moments import to_multiples
 from fedbnsl.algorithms.statistics.rows import answer_as_asked
 

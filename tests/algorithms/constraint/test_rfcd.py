@@ -13,9 +13,10 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.score.families import Batch, SearchSettings
+from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.procedures import scores_of
 from fedbnsl.algorithms.score.rfcd import Judgement, Proposal, Server, aggregate, neighbours
+from fedbnsl.algorithms.score.settings import SearchSettings
 
 
 def algorithm(**params):

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.constraint.independence import chi_square
 from fedbnsl.algorithms.constraint.orientation import FCI, PC
 from fedbnsl.algorithms.constraint.search import Results, create_plan, run, separating_sets
 from fedbnsl.algorithms.constraint.settings import ConstraintSettings
+from fedbnsl.algorithms.constraint.table_tests import chi_square
 from fedbnsl.algorithms.core.knowledge import no_prior
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import d_separated

@@ -18,7 +18,7 @@ def drawing(d, size, seed=0, **changes):
     everything = {
         "size": size,
         "pools": ~np.eye(d, dtype=bool) & (rng.random((d, d)) < 0.7),
-        "tried": none,
+        "exhausted": none,
         "strength": strength,
         "cardinalities": np.full(d, 2),
         "blocks": np.ones((1, d), bool),
@@ -91,7 +91,7 @@ def test_the_order_of_the_columns_does_not_matter():
 def test_what_was_tried_before_is_not_tried_again():
     tried = np.zeros((5, 5), bool)
     tried[0, [2, 3]] = True
-    draw = drawing(5, 2, pools=~np.eye(5, dtype=bool), tried=tried)
+    draw = drawing(5, 2, pools=~np.eye(5, dtype=bool), exhausted=tried)
     (tests,) = all_of(draw, np.array([[0, 1]]))
     assert {frozenset(row) for row in tests[:, 2:].tolist()} == {frozenset({2, 4}), frozenset({3, 4})}
 

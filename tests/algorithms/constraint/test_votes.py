@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.baselines.voting import Poll, as_marks, ballot, elect, votes
+from fedbnsl.algorithms.baselines.vote_on_graphs import Poll, as_marks, ballot, elect
+from fedbnsl.algorithms.baselines.vote_on_tests import votes
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
 from fedbnsl.algorithms.constraint.settings import ConstraintSettings
 from fedbnsl.algorithms.core.protocol import Summand, gather, rounds

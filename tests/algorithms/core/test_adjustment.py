@@ -7,7 +7,8 @@ from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import linear_network, network_as_json, network_from_json
+from fedbnsl.algorithms.parameters.network_json import network_as_json, network_from_json
+from fedbnsl.algorithms.parameters.networks import linear_network
 
 LENGTHS = (40, 23)
 TIMES = np.concatenate([np.arange(n) for n in LENGTHS])[:, None]

@@ -8,10 +8,11 @@ import pytest
 from scipy import stats
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.diagnosis import implied
+from fedbnsl.algorithms.diagnosis import implied_tables
 from fedbnsl.algorithms.diagnosis.edge_figures import Bdeu, figures_of_moments, figures_of_tables, keys_of
 from fedbnsl.algorithms.score.discrete import create_criterion, score_rows
-from fedbnsl.algorithms.score.families import Batch, ScoreSettings
+from fedbnsl.algorithms.score.families import Batch
+from fedbnsl.algorithms.score.settings import ScoreSettings
 from tests.algorithms.diagnosis.test_implied import SIZES, random_dag, silos_of
 
 
@@ -52,7 +53,7 @@ def counted(dag, codes, levels):
     names = tuple(f"v{k}" for k in range(len(dag)))
     labels = {name: tuple("abc"[:k]) for name, k in zip(names, levels, strict=True)}
     schema = Schema(names, {"all": len(codes)}, "discrete", labels)
-    server, counts = implied.start(schema, dag), []
+    server, counts = implied_tables.start(schema, dag), []
     for members in server.sets:
         chosen = [v for v in members if v >= 0]
         table = np.zeros([levels[v] for v in chosen], int)

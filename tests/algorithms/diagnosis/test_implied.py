@@ -10,8 +10,9 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import implied
-from fedbnsl.algorithms.diagnosis.implied import adjusted_p_values, fisher_c, fit_of_moments, nats
+from fedbnsl.algorithms.diagnosis import implied_tables
+from fedbnsl.algorithms.diagnosis.implied import adjusted_p_values, fisher_c, nats
+from fedbnsl.algorithms.diagnosis.implied_moments import fit_of_moments
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.score.families import Batch
@@ -189,10 +190,10 @@ def labels_of(seed, n=(300, 700, 1500), d=6):
 
 
 def fit_of_labels(rows, schema, dag, *, blank=False):
-    steps = registry.build(AlgorithmSpec("fit-tables", implied.FitTables()))
-    start = implied.start(schema, dag)
+    steps = registry.build(AlgorithmSpec("fit-tables", implied_tables.FitTables()))
+    start = implied_tables.start(schema, dag)
     *_, last = rounds(steps, InProcessFederation(schema, rows), resume=(0, start))
-    return implied.fit_of_tables(last.server, blank=blank)
+    return implied_tables.fit_of_tables(last.server, blank=blank)
 
 
 def fit_of_counts(few, *, blank):
@@ -203,9 +204,9 @@ def fit_of_counts(few, *, blank):
     tables[:, 1, :2] = [[few, 2 - few], [0, 0]]
     dag = np.zeros((3, 3), bool)
     dag[1, 2] = True
-    server = implied.start(Schema(("c", "a", "b"), {"one": int(tables.sum())}, "discrete", levels), dag)
+    server = implied_tables.start(Schema(("c", "a", "b"), {"one": int(tables.sum())}, "discrete", levels), dag)
     sums = [tables.sum(axis=tuple(v for v in range(3) if v not in members)).ravel() for members in server.sets.tolist()]
-    return implied.fit_of_tables(replace(server, counts=np.concatenate(sums)), blank=blank)
+    return implied_tables.fit_of_tables(replace(server, counts=np.concatenate(sums)), blank=blank)
 
 
 def test_the_counts_of_small_cells_change_nothing():
@@ -286,7 +287,7 @@ def test_the_bic_of_labels_counts_the_parameters_of_their_tables():
 
 def test_tables_of_few_rows_per_cell_are_not_summed():
     rows, schema, dag = labels_of(3, n=(12, 20))
-    start = implied.start(schema, dag)
+    start = implied_tables.start(schema, dag)
     levels = np.array([len(schema.levels[name]) for name in schema.variables])
     sizes = np.where(start.tests < 0, 1, levels[start.tests]).prod(axis=1)
     assert len(start.tests) < start.implied

@@ -8,23 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedbnsl.algorithms.admm.consensus import Lasso
-from fedbnsl.algorithms.admm.fed_sparse import pgcd
+from fedbnsl.algorithms.admm.pgcd import pgcd
+from fedbnsl.algorithms.admm.problem import Lasso
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.dp_fed_sparse import clipping, step_noise
 from fedbnsl.algorithms.dp_fed_sparse import order_server as dp_order
-from fedbnsl.algorithms.dp_fed_sparse import settings as clipping
 from fedbnsl.algorithms.dp_fed_sparse import silo as dp_pgcd
 from fedbnsl.algorithms.dp_fed_sparse import silo as dp_silo
-from fedbnsl.algorithms.dp_fed_sparse import step_noise
 from fedbnsl.algorithms.dp_fed_sparse.algorithm import PRESETS, DpFedSparse, build
-from fedbnsl.algorithms.dp_fed_sparse.settings import plan, tight
+from fedbnsl.algorithms.dp_fed_sparse.plan import plan, tight
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import GumbelGaussian, LaplacePair, gumbel_scale, pure_epsilon, release
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.privacy import gram
+from fedbnsl.algorithms.privacy import private_scales
 from fedbnsl.algorithms.privacy.discrete_gaussian import Bits
 from fedbnsl.algorithms.privacy.ledger import total
 from fedbnsl.algorithms.privacy.tight import Composition, tight_epsilon
@@ -262,9 +261,9 @@ class TestNothingElseGetsOut:
                 monkeypatch.setattr(kind, "select", lambda self, bits, scores, sensitivity: int(script.integers(6)))
             monkeypatch.setattr(dp_silo, "private_squares", lambda bits, values, caps, cost: script.random(len(caps)))
             monkeypatch.setattr(
-                gram,
+                private_scales,
                 "bucket_counts",
-                lambda table: np.rint(1e4 * gram.profiles()[[190, 195, 200, 205]]).astype(int),
+                lambda table: np.rint(1e4 * private_scales.profiles()[[190, 195, 200, 205]]).astype(int),
             )
             monkeypatch.setattr(dp_silo, "release_on_grid", lambda bits, counts, sensitivity, rho, bound: counts)
         algorithm = build(replace(VARIANTS[name], epsilon=50.0, insecure_seed=3))

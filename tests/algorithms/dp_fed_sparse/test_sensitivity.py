@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
-from fedbnsl.algorithms.privacy import gram
+from fedbnsl.algorithms.privacy import gram, private_scales
 from fedbnsl.tasks.transport.in_process import federate
 
 ROWS = 6
@@ -70,13 +70,13 @@ def test_a_wrong_clip_is_caught(mutant):
 @settings(max_examples=200, deadline=None)
 @given(tables, records, records)
 def test_bucket_counts(table, one, other):
-    counts = [gram.bucket_counts(replaced(table, record)) for record in (one, other)]
-    assert np.linalg.norm(counts[0] - counts[1]) <= gram.counts_sensitivity(D) * (1 + 1e-12)
+    counts = [private_scales.bucket_counts(replaced(table, record)) for record in (one, other)]
+    assert np.linalg.norm(counts[0] - counts[1]) <= private_scales.counts_sensitivity(D) * (1 + 1e-12)
 
 
 def test_bucket_counts_reach_what_is_stated():
-    counts = [gram.bucket_counts(np.full((1, D), value)) for value in (1.0, 1e9)]
-    assert np.linalg.norm(counts[0] - counts[1]) == pytest.approx(gram.counts_sensitivity(D))
+    counts = [private_scales.bucket_counts(np.full((1, D), value)) for value in (1.0, 1e9)]
+    assert np.linalg.norm(counts[0] - counts[1]) == pytest.approx(private_scales.counts_sensitivity(D))
 
 
 @settings(max_examples=100, deadline=None)
@@ -111,9 +111,9 @@ def test_sums_of_integers_are_exact(rows):
 @pytest.mark.parametrize("scale", [1e-4, 0.3, 1.0, 250.0, 4e4])
 def test_scales_are_found_also_under_noise(scale):
     rng = np.random.default_rng(1)
-    counts = gram.bucket_counts(rng.normal(0, scale, (20_000, 1)))
-    (exact,) = gram.scales(counts, ("x",))
-    (noisy,) = gram.scales(counts + np.rint(rng.normal(0, 300, counts.shape)).astype(np.int64), ("x",))
+    counts = private_scales.bucket_counts(rng.normal(0, scale, (20_000, 1)))
+    (exact,) = private_scales.scales(counts, ("x",))
+    (noisy,) = private_scales.scales(counts + np.rint(rng.normal(0, 300, counts.shape)).astype(np.int64), ("x",))
     assert exact == pytest.approx(scale, rel=0.06)
     assert noisy == pytest.approx(scale, rel=0.12)
 
@@ -122,16 +122,16 @@ def test_scales_are_found_also_under_noise(scale):
 def test_a_sufficient_signal_is_mostly_right_and_a_lesser_one_is_refused(deviation, wrong):
     """Deviations of the noise relative to the greatest that is allowed: a scale is wrong when it is off by half."""
     rng, rows = np.random.default_rng(3), 2000
-    most = rows * np.linalg.norm(gram.profiles()[190]) / gram.MIN_SIGNAL_TO_NOISE
-    noise = np.rint(rng.normal(0, deviation * most, (400, gram.BUCKETS))).astype(np.int64)
-    counts = gram.bucket_counts(rng.normal(size=(rows, 1))) + noise
-    off = np.abs(np.log2(gram.CANDIDATES[(counts @ gram.profiles().T).argmax(axis=1)])) > 1
+    most = rows * np.linalg.norm(private_scales.profiles()[190]) / private_scales.MIN_SIGNAL_TO_NOISE
+    noise = np.rint(rng.normal(0, deviation * most, (400, private_scales.BUCKETS))).astype(np.int64)
+    counts = private_scales.bucket_counts(rng.normal(size=(rows, 1))) + noise
+    off = np.abs(np.log2(private_scales.CANDIDATES[(counts @ private_scales.profiles().T).argmax(axis=1)])) > 1
     if deviation < 1:
-        gram.require_signal(rows, deviation * most)
+        private_scales.require_signal(rows, deviation * most)
         assert off.mean() < wrong
     else:
         with pytest.raises(ValueError, match="2000 rows are too few for this budget"):
-            gram.require_signal(rows, deviation * most)
+            private_scales.require_signal(rows, deviation * most)
         assert off.mean() > wrong
 
 
@@ -146,7 +146,7 @@ def test_a_hopeless_budget_is_refused_before_anything_is_spent(name):
 
 def test_a_scale_outside_the_grid_is_refused_by_name():
     with pytest.raises(ValueError, match="column 'salt': its scale is outside"):
-        gram.scales(gram.bucket_counts(np.full((50, 1), 1e12)), ("salt",))
+        private_scales.scales(private_scales.bucket_counts(np.full((50, 1), 1e12)), ("salt",))
 
 
 def test_the_covariance_comes_back_from_its_integers():

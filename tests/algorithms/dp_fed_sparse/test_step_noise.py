@@ -5,7 +5,7 @@ import pytest
 
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.dp_fed_sparse import silo
-from fedbnsl.algorithms.dp_fed_sparse.settings import huber
+from fedbnsl.algorithms.dp_fed_sparse.clipping import huber
 from fedbnsl.algorithms.dp_fed_sparse.silo import PrivateProblem, dp_pgcd, residuals
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import GumbelGaussian, LaplacePair
 from fedbnsl.algorithms.privacy.discrete_gaussian import Bits

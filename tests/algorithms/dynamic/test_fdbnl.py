@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.admm.consensus import Lasso, LinearModel, weighted_moments
-from fedbnsl.algorithms.admm.fed_sparse import pgcd
 from fedbnsl.algorithms.admm.notears_admm import closed_form
-from fedbnsl.algorithms.admm.staged_admm import free_entries
+from fedbnsl.algorithms.admm.orders import free_entries
+from fedbnsl.algorithms.admm.pgcd import pgcd
+from fedbnsl.algorithms.admm.problem import Lasso, LinearModel, weighted_moments
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.statistics.lagged import windows

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.admm.consensus import acyclicity
+from fedbnsl.algorithms.admm.acyclicity import acyclicity
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.dynamic.pfdbnl import (
     Acyclic,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.admm.consensus import acyclicity
+from fedbnsl.algorithms.admm.acyclicity import acyclicity
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl, build, personal_structure
 from fedbnsl.data.generators.dynamic import dynamic

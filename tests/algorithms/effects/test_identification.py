@@ -12,7 +12,7 @@ from fedbnsl.algorithms.effects.identification import (
     orientations,
     other_parents,
 )
-from fedbnsl.algorithms.effects.interventions import WithinMoments, adjusted_effect
+from fedbnsl.algorithms.effects.linear import WithinMoments, adjusted_effect
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import d_separated, is_acyclic, reachable, v_structures
 from fedbnsl.algorithms.graphs.structure import Structure

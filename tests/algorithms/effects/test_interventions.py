@@ -6,9 +6,11 @@ from math import prod
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms.effects.g_formula import direct_mixed_effect, discrete_effect, mixed_effect
 from fedbnsl.algorithms.effects.identification import optimal_adjustment_set
-from fedbnsl.algorithms.effects.interventions import direct_mixed_effect, discrete_effect, joint_table, mixed_effect
-from fedbnsl.algorithms.parameters.networks import Linear, Logistic, Network, Tabular
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.inference import joint_table
+from fedbnsl.algorithms.parameters.networks import Network
 from tests.algorithms.parameters.networks import numbered
 
 

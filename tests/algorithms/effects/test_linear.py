@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.effects.interventions import (
-    Estimate,
-    WithinMoments,
-    adjusted_effect,
-    joint_effects,
-    sensitivity,
-)
+from fedbnsl.algorithms.effects.linear import Estimate, WithinMoments, adjusted_effect, joint_effects, sensitivity
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import linear_network
 from tests.algorithms.unequal import stacked, unequal

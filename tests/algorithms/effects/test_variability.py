@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from fedbnsl.algorithms.effects.interventions import Estimate, WithinMoments, adjusted_effect
+from fedbnsl.algorithms.effects.linear import Estimate, WithinMoments, adjusted_effect
 from fedbnsl.algorithms.effects.variability import Placebo, between_silos, over_resamples, placebo_of, pooled
 from fedbnsl.algorithms.graphs.structure import Structure
 

@@ -13,7 +13,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.events.hawkes import CURVATURE, MIN_SCALE, design, family_length, family_sums, newton_step
 from fedbnsl.algorithms.events.silo import Broadcast, Silo, local_solve
 from fedbnsl.data.federated import pool
-from fedbnsl.data.generators.dynamic import events
+from fedbnsl.data.generators.events import events
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 TELECOM = Path(os.environ.get("FEDBNSL_DATA", Path(__file__).parents[4] / "shared" / "data")) / "telecom_alarm"

@@ -12,7 +12,7 @@ from fedbnsl.algorithms.events.silo import Broadcast, Silo, local_solve
 from fedbnsl.algorithms.events.topology import linked_design, neighbours_of, reach_of
 from fedbnsl.data.federated import pool
 from fedbnsl.data.folder.folder import write_folder
-from fedbnsl.data.generators.dynamic import linked_events
+from fedbnsl.data.generators.events import linked_events
 from fedbnsl.flows.options.prepare import recipe
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 

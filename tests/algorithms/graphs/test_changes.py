@@ -1,6 +1,6 @@
 import numpy as np
 
-from fedbnsl.algorithms.graphs.compare import change_texts, structure_changes
+from fedbnsl.algorithms.graphs.changes import change_texts, structure_changes
 from fedbnsl.algorithms.graphs.structure import Structure
 
 

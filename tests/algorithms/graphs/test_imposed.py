@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.cpdag import cpdag, impose_knowledge, pdag_with_knowledge, truth_with_knowledge
+from fedbnsl.algorithms.graphs.cpdag import cpdag, pdag_with_knowledge
 from fedbnsl.algorithms.graphs.dag import is_acyclic
+from fedbnsl.algorithms.graphs.imposed_knowledge import impose_knowledge, truth_with_knowledge
 from fedbnsl.algorithms.graphs.pag import ARROW, TAIL, pag_of
 from fedbnsl.algorithms.graphs.structure import Structure
 

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.cpdag import cpdag, markov_blanket
+from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import moral_graph
+from fedbnsl.algorithms.graphs.markov_blanket import markov_blanket
 from fedbnsl.algorithms.graphs.structure import Structure
 
 NAMES = tuple("abcdefg")

@@ -3,9 +3,10 @@
 import numpy as np
 from scipy.optimize import approx_fprime, minimize
 
-from fedbnsl.algorithms.admm.consensus import Pull
+from fedbnsl.algorithms.admm.problem import Pull
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.mlp.network import MlpModel, MlpSettings, WeightLayout, acyclicity, squared_loss
+from fedbnsl.algorithms.mlp.admm import MlpModel
+from fedbnsl.algorithms.mlp.network import MlpSettings, WeightLayout, acyclicity, squared_loss
 
 SETTINGS = MlpSettings(units=2, l2=0.05)
 MODEL = MlpModel(SETTINGS, steps=5000)

@@ -11,7 +11,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import SiloLost, rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.mlp.network import NotearsMlp, WeightLayout, ridged_loss, sort_rows, threshold_structure, train
+from fedbnsl.algorithms.mlp.network import WeightLayout, ridged_loss, sort_rows
+from fedbnsl.algorithms.mlp.pooled import NotearsMlp, threshold_structure, train
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.nonlinear import nonlinear
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate

@@ -19,8 +19,8 @@ from fedbnsl.algorithms.moments.equal_variance import (
     variances_near_equal,
 )
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear, open_server, select_fit
-from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
+from fedbnsl.algorithms.score.settings import OrderSettings
 from fedbnsl.data.generators.linear import homogeneous
 
 

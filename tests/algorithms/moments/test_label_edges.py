@@ -9,7 +9,7 @@ from fedbnsl import learn
 from fedbnsl.algorithms.core.knowledge import no_prior
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.moments.mixed import edges_to_test, labels_late_dag, unsupported_edges
+from fedbnsl.algorithms.moments.label_edges import edges_to_test, labels_late_dag, unsupported_edges
 from fedbnsl.algorithms.parameters import mixed_families
 from fedbnsl.algorithms.statistics.coding import Coding
 from fedbnsl.flows.job import continuation, follow_up

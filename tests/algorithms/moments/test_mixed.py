@@ -14,8 +14,9 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.moments.mixed import all_scales, coded_rows, summed_columns
-from fedbnsl.algorithms.moments.secure_sum import SecureSum, clipping_ball, secure_sum_plan
-from fedbnsl.algorithms.privacy import gram
+from fedbnsl.algorithms.moments.secure_sum import SecureSum, secure_sum_plan
+from fedbnsl.algorithms.moments.summed import clipping_ball
+from fedbnsl.algorithms.privacy import gram, private_scales
 from fedbnsl.data.generators.mixed import mixed
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
@@ -78,9 +79,10 @@ def test_what_is_stated_is_reached():
 def test_no_record_moves_the_bucket_counts_of_the_numbers_by_more_than_is_stated(how, at, one, other):
     numbers = [0, 4]
     counts = [
-        gram.bucket_counts(coded_rows(replaced(at, record), SCHEMA, "s", how)[:, numbers]) for record in (one, other)
+        private_scales.bucket_counts(coded_rows(replaced(at, record), SCHEMA, "s", how)[:, numbers])
+        for record in (one, other)
     ]
-    assert np.linalg.norm(counts[0] - counts[1]) <= gram.counts_sensitivity(2) * (1 + 1e-12)
+    assert np.linalg.norm(counts[0] - counts[1]) <= private_scales.counts_sensitivity(2) * (1 + 1e-12)
 
 
 def test_the_noise_is_planned_for_two_scales_and_six_columns_and_delta_for_all_rows():

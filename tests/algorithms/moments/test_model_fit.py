@@ -8,8 +8,8 @@ import pytest
 from fedbnsl import learn
 from fedbnsl.algorithms.diagnosis import findings
 from fedbnsl.algorithms.moments.model_fit import hidden_cause_gain, misfit, residual_excess
-from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
+from fedbnsl.algorithms.score.settings import OrderSettings
 from fedbnsl.data.networks.published import network
 
 EMPTY = np.zeros((8, 8), np.bool_)

@@ -5,7 +5,7 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.moments.secure_sum import Broadcast
+from fedbnsl.algorithms.moments.summed import Broadcast
 
 D, RUNS = 12, 60
 SCHEMA = Schema(tuple(f"x{j}" for j in range(D)), {"s": 200, "t": 200, "u": 200})

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.constraint.independence import fisher_z
+from fedbnsl.algorithms.constraint.moment_tests import fisher_z
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.data.generators.linear import homogeneous

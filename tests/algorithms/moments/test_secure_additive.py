@@ -19,7 +19,7 @@ from fedbnsl.algorithms.moments.secure_additive import (
     orthogonal_blocks,
 )
 from fedbnsl.algorithms.score.block_order import block_boss
-from fedbnsl.algorithms.score.families import OrderSettings
+from fedbnsl.algorithms.score.settings import OrderSettings
 from fedbnsl.algorithms.statistics.coding import log_residual_det
 from fedbnsl.tasks.transport.in_process import federate
 from tests.algorithms.curved import EFFECTS, curved, wrong_edges

@@ -22,7 +22,7 @@ from fedbnsl.algorithms.moments.tiers import (
     ridge_strengths,
     weights_in_order,
 )
-from fedbnsl.algorithms.score.families import OrderSettings
+from fedbnsl.algorithms.score.settings import OrderSettings
 from fedbnsl.algorithms.statistics.lagged import centred_means, centred_windows, windows
 from fedbnsl.algorithms.statistics.moments import unit_diagonal
 from fedbnsl.data.federated import FederatedData, time_series

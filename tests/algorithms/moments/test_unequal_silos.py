@@ -8,7 +8,8 @@ from fedbnsl.algorithms.core.protocol import gather, silo_generator
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.dynamic.var import summed_windows
 from fedbnsl.algorithms.moments.equal_variance import select_weights
-from fedbnsl.algorithms.moments.secure_sum import SecureSum, learn, open_server
+from fedbnsl.algorithms.moments.secure_sum import SecureSum
+from fedbnsl.algorithms.moments.summed import learn, open_server
 from fedbnsl.tasks.transport.in_process import federate
 from tests.algorithms.unequal import stacked, unequal
 

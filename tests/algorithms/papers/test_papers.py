@@ -20,9 +20,11 @@ from fedbnsl.algorithms.papers.fed_c2sl import chi_square, decides, fed_ci, pc
 from fedbnsl.algorithms.papers.fed_ges import fed_ges
 from fedbnsl.algorithms.papers.fed_sparse import fed_sparse
 from fedbnsl.algorithms.papers.notears_admm import notears_admm
-from fedbnsl.algorithms.score.discrete import consistent_member, score_rows
-from fedbnsl.algorithms.score.families import ScoreSettings, no_families
+from fedbnsl.algorithms.score.discrete import score_rows
+from fedbnsl.algorithms.score.families import no_families
 from fedbnsl.algorithms.score.ges import WARY, finish, search_from
+from fedbnsl.algorithms.score.knowledge_constraints import consistent_member
+from fedbnsl.algorithms.score.settings import ScoreSettings
 from fedbnsl.data.federated import time_series
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous

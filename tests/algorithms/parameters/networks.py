@@ -3,7 +3,8 @@
 import numpy as np
 
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
-from fedbnsl.algorithms.parameters.networks import Linear, Logistic, Network, Tabular, linear_network
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.networks import Network, linear_network
 
 LEVELS = {"c": ("low", "high"), "a": ("x", "y", "z"), "b": ("no", "yes"), "e": ("0", "1")}
 

@@ -3,7 +3,8 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import Network, drift_of, linear_network
+from fedbnsl.algorithms.parameters.drift import drift_of
+from fedbnsl.algorithms.parameters.networks import Network, linear_network
 
 
 def gaussian(weights, intercepts, variances, names="abc"):

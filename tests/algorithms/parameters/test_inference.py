@@ -6,8 +6,10 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import inference
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
 from fedbnsl.algorithms.parameters.inference import Event, NetworkQuery, answer
-from fedbnsl.algorithms.parameters.networks import Linear, Logistic, Tabular, linear_network, network_as_json
+from fedbnsl.algorithms.parameters.network_json import network_as_json
+from fedbnsl.algorithms.parameters.networks import linear_network
 from tests.algorithms.parameters.networks import LEVELS, discrete, exact, mixed, normal, numbered
 
 
@@ -49,7 +51,7 @@ def test_events_on_labels_are_joint_probabilities():
 def test_tables_agree_with_pgmpy():
     from pgmpy.inference import VariableElimination
 
-    from fedbnsl.tracking.result import as_pgmpy
+    from fedbnsl.tracking.model import as_pgmpy
 
     network = discrete(5)
     theirs = VariableElimination(as_pgmpy(network_as_json(network))).query(["a"], {"e": "1"}, show_progress=False)

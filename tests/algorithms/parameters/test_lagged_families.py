@@ -13,9 +13,10 @@ from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import forecast_errors, mixed_families
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
 from fedbnsl.algorithms.parameters.forecast_errors import ForecastErrors
 from fedbnsl.algorithms.parameters.mixed_families import MixedFamilies
-from fedbnsl.algorithms.parameters.networks import Linear, Logistic, Tabular, network_as_json, network_from_json
+from fedbnsl.algorithms.parameters.network_json import network_as_json, network_from_json
 from fedbnsl.algorithms.statistics.lagged import windows
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.tasks.transport.in_process import InProcessFederation

@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import Linear, Logistic, Network, Tabular, linear_network
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.networks import Network, linear_network
 from tests.algorithms.parameters.networks import numbered
 
 

@@ -10,8 +10,9 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.diagnosis import exchange
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
 from fedbnsl.algorithms.parameters.mixed_families import MixedFamilies, build, network, start
-from fedbnsl.algorithms.parameters.networks import Linear, Logistic, Tabular, network_as_json
+from fedbnsl.algorithms.parameters.network_json import network_as_json
 from fedbnsl.algorithms.statistics import em
 from fedbnsl.data.federated import mixed, with_gaps
 from fedbnsl.tasks.transport.in_process import InProcessFederation

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import linear_network, network_as_json, network_from_json
+from fedbnsl.algorithms.parameters.network_json import network_as_json, network_from_json
+from fedbnsl.algorithms.parameters.networks import linear_network
 from tests.algorithms.parameters.networks import discrete, mixed
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.parameters.inference import NetworkQuery, answer, predictions
+from fedbnsl.algorithms.parameters.inference import NetworkQuery, answer
+from fedbnsl.algorithms.parameters.prediction import predictions
 from tests.algorithms.parameters.networks import discrete, exact, mixed, normal
 
 RNG = np.random.default_rng

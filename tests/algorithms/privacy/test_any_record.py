@@ -11,13 +11,13 @@ from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.dp_fed_sparse.settings import huber, product
+from fedbnsl.algorithms.dp_fed_sparse.clipping import huber, product
 from fedbnsl.algorithms.dp_fed_sparse.silo import clip_to_scale, residuals
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import SLACK, shares_sensitivity, truncated_squares
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.moments import secure_sum
-from fedbnsl.algorithms.moments.secure_sum import Broadcast
-from fedbnsl.algorithms.privacy import gram
+from fedbnsl.algorithms.moments import summed
+from fedbnsl.algorithms.moments.summed import Broadcast
+from fedbnsl.algorithms.privacy import gram, private_scales
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 MOST, LEAST = np.finfo(float).max, 5e-324
@@ -53,7 +53,7 @@ def summands(name, kind, record):
     schema = CASES[kind]
     silo = algorithm.open_silo(table_with(record, kind), schema, "s", np.random.default_rng(0))
     of_scales = np.full(len(silo.measured), 1e-3)  # so small that the greatest float is infinite in its unit
-    with patch.object(secure_sum, "discrete_gaussian", lambda bits, variance, size: np.zeros(size, np.int64)):
+    with patch.object(summed, "discrete_gaussian", lambda bits, variance, size: np.zeros(size, np.int64)):
         keyed = algorithm.private.with_key(silo, bytes(32))
         return [algorithm.local_solve(keyed, Broadcast(s))[1].values for s in (np.empty(0), of_scales)], silo
 
@@ -72,7 +72,9 @@ def test_of_summed_moments(name, kind, one, other):
     (counts, moments), silo = summands(name, kind, one)
     (other_counts, other_moments), _ = summands(name, kind, other)
     group = 2 if kind == "series" else 1  # a row is in two windows of one lag
-    assert np.linalg.norm(counts - other_counts) <= group * gram.counts_sensitivity(silo.measured.sum()) * SLACK
+    assert (
+        np.linalg.norm(counts - other_counts) <= group * private_scales.counts_sensitivity(silo.measured.sum()) * SLACK
+    )
     i, j = np.triu_indices(len(silo.measured))
     twice = np.where(i == j, 1.0, 2.0)
     assert math.sqrt(twice @ (moments - other_moments).astype(float) ** 2) <= group * gram.gram_sensitivity(

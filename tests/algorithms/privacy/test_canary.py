@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.moments import secure_sum
+from fedbnsl.algorithms.moments import summed
 from fedbnsl.tasks.transport.in_process import federate
 from tests.algorithms.privacy.audit import audit
 
@@ -71,19 +71,19 @@ def too_little(rng):
 
 @each
 def test_too_little_noise_is_caught(name, monkeypatch):
-    monkeypatch.setattr(secure_sum, "discrete_gaussian", too_little(np.random.default_rng(3)))
+    monkeypatch.setattr(summed, "discrete_gaussian", too_little(np.random.default_rng(3)))
     assert bound(name) > EPSILON
 
 
 @pytest.mark.slow
 def test_shares_that_count_on_more_silos_than_are_sure_are_caught(monkeypatch):
     """Mutant: silos assume the noise shares of 300 times as many silos."""
-    planned = secure_sum.SummedMoments.shares
+    planned = summed.SummedMoments.shares
 
     def tenth(self, schema, sure, protects):
         return planned(self, schema, sure, protects) if sure == 1 else planned(self, schema, 300 * sure, protects)
 
-    monkeypatch.setattr(secure_sum.SummedMoments, "shares", tenth)
+    monkeypatch.setattr(summed.SummedMoments, "shares", tenth)
     assert bound("secure-sum") > EPSILON
 
 

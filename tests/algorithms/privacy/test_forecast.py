@@ -5,7 +5,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.moments import secure_sum
-from fedbnsl.algorithms.moments.secure_sum import noise_level
+from fedbnsl.algorithms.moments.summed import noise_level
 from fedbnsl.algorithms.privacy.zcdp import forecast
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import federate

@@ -10,11 +10,11 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.promise import ReplaceOne
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.dp_fed_sparse.settings import huber, product
+from fedbnsl.algorithms.dp_fed_sparse.clipping import huber, product
 from fedbnsl.algorithms.dp_fed_sparse.silo import PrivateProblem, entries, score_sensitivity, scores
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import SLACK, rounding_margin, shares_sensitivity, truncated_squares
 from fedbnsl.algorithms.moments.mixed import coded_rows
-from fedbnsl.algorithms.privacy import gram
+from fedbnsl.algorithms.privacy import gram, private_scales
 from fedbnsl.algorithms.privacy.zcdp import distributed_gaussian_cost
 from fedbnsl.algorithms.secure.masks import default_threshold
 from fedbnsl.algorithms.statistics.count_tables import count
@@ -44,12 +44,12 @@ def test_second_moments_of_clipped_rows():
 
 
 def test_bucket_counts():
-    assert largest_move(gram.bucket_counts, GRID, REST) == pytest.approx(gram.counts_sensitivity(2))
+    assert largest_move(private_scales.bucket_counts, GRID, REST) == pytest.approx(private_scales.counts_sensitivity(2))
 
 
 def test_the_rounding_of_a_root_is_within_the_margin_of_its_cost():
     for d in range(1, 300):
-        cost = distributed_gaussian_cost(gram.counts_sensitivity(d), 2**20, 1, d, ReplaceOne)
+        cost = distributed_gaussian_cost(private_scales.counts_sensitivity(d), 2**20, 1, d, ReplaceOne)
         assert Fraction(cost.rho) >= Fraction(2 * d, 2 * 2**20)
 
 

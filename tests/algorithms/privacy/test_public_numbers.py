@@ -8,7 +8,7 @@ from fedbnsl.algorithms.admm.consensus import change_between
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.dp_fed_sparse.silo import Broadcast
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.moments import secure_sum
+from fedbnsl.algorithms.moments import summed
 from fedbnsl.algorithms.statistics.count_tables import count, offsets
 
 SCHEMA = Schema(("a", "b", "c"), {"s": 40, "t": 40})
@@ -45,7 +45,7 @@ def test_scales_of_steps(place, odd):
 @pytest.mark.parametrize("name", ["secure-sum", "dp-covariance"])
 def test_scales_of_second_moments(name, odd):
     with pytest.raises(BadInput, match="a scale is not from 1e-30 to 1e\\+30"):
-        solve(name, np.ones((40, 3)), secure_sum.Broadcast(np.array([1.0, odd, 1.0])))
+        solve(name, np.ones((40, 3)), summed.Broadcast(np.array([1.0, odd, 1.0])))
 
 
 def test_tables_whose_number_of_cells_would_overflow():
@@ -67,6 +67,6 @@ def test_sets_that_are_not_sets_of_variables(odd):
 @pytest.mark.parametrize("name", ["secure-sum", "dp-covariance", "dp-fed-sparse"])
 def test_another_number_of_scales_gives_no_reply(name, wrong):
     scales = np.ones(wrong)
-    asked = steps_from(np.zeros((3, 3)), scales, scales) if name == "dp-fed-sparse" else secure_sum.Broadcast(scales)
+    asked = steps_from(np.zeros((3, 3)), scales, scales) if name == "dp-fed-sparse" else summed.Broadcast(scales)
     with pytest.raises((BadInput, IndexError, ValueError)):
         solve(name, np.random.default_rng(0).normal(size=(40, 3)), asked)

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.privacy.gram import reconstruct_from_first_reply, relative_error
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.flows.attack import run_attack
+from fedbnsl.flows.attack import reconstruct_from_first_reply, relative_error, run_attack
 
 
 def first_reply(S, rho2):

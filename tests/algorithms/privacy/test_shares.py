@@ -13,7 +13,8 @@ from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.moments import secure_sum
-from fedbnsl.algorithms.privacy.gram import counts_sensitivity, gram_sensitivity
+from fedbnsl.algorithms.privacy.gram import gram_sensitivity
+from fedbnsl.algorithms.privacy.private_scales import counts_sensitivity
 from fedbnsl.algorithms.privacy.zcdp import epsilon, guaranteed_shares, share_variance
 from fedbnsl.algorithms.secure.masks import default_threshold
 

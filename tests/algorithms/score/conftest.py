@@ -11,8 +11,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.score.discrete import score_rows
-from fedbnsl.algorithms.score.families import ScoreSettings
 from fedbnsl.algorithms.score.gaussian import score_moments
+from fedbnsl.algorithms.score.settings import ScoreSettings
 from fedbnsl.algorithms.statistics.moments import pooled_moments
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 

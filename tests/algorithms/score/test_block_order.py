@@ -17,9 +17,10 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.score import block_order, boss
 from fedbnsl.algorithms.score.block_order import block_boss
-from fedbnsl.algorithms.score.families import Batch, OrderSettings
+from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.gaussian import price_of, score_blocks
 from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
+from fedbnsl.algorithms.score.settings import OrderSettings
 from fedbnsl.algorithms.statistics.coding import Blocks, blocks_of, coding_of
 from fedbnsl.algorithms.statistics.moments import centred_moments
 from fedbnsl.data.federated import mixed as mixed_schema

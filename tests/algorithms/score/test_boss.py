@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.cpdag import member_of
-from fedbnsl.algorithms.score.boss import advance_boss, better_place, boss_from, graph_of, no_trees, order_graph
+from fedbnsl.algorithms.score.boss import advance_boss, better_place, boss_from, graph_of, order_graph
 from fedbnsl.algorithms.score.families import Batch, no_families
 from fedbnsl.algorithms.score.ges import score_pending
+from fedbnsl.algorithms.score.grow_shrink import no_trees
 
 
 def scorer(drawn):

@@ -7,10 +7,11 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag, member_of
-from fedbnsl.algorithms.score import families
-from fedbnsl.algorithms.score.boss import best_dag, request_all_families
-from fedbnsl.algorithms.score.families import Batch, SearchSettings, no_families
+from fedbnsl.algorithms.score import settings
+from fedbnsl.algorithms.score.exact_search import best_dag, request_all_families
+from fedbnsl.algorithms.score.families import Batch, no_families
 from fedbnsl.algorithms.score.ges import score_pending
+from fedbnsl.algorithms.score.settings import SearchSettings
 
 
 def total(dag, scores):
@@ -98,7 +99,7 @@ def test_it_asks_silos_for_no_wider_tables(drawing, running, monkeypatch):
     """Families requested after the starts have at most as many parents as the exact search allows."""
     drawn = drawing(8, 200, 3, 0.3, 2)
     before = running("secure-boss", drawn.dealt(2), exact=0).server.families.used[0]
-    monkeypatch.setattr(families, "EXACT_PARENTS", 3)
+    monkeypatch.setattr(settings, "EXACT_PARENTS", 3)
     server = running("secure-boss", drawn.dealt(2)).server
     sizes = np.diff(server.families.first[before : server.families.used[0] + 1])
     assert len(sizes)

@@ -10,7 +10,8 @@ from fedbnsl.algorithms.core.experiments import experiments_of, smallest_group
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.cpdag import cpdag, experimental_arcs
+from fedbnsl.algorithms.graphs.cpdag import cpdag
+from fedbnsl.algorithms.graphs.imposed_knowledge import experimental_arcs
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 from tests.algorithms.score.small_dags import all_dags
 

@@ -10,17 +10,10 @@ from fedbnsl.algorithms.core.protocol import Replies, rounds
 from fedbnsl.algorithms.graphs.cpdag import cpdag, member_of
 from fedbnsl.algorithms.graphs.dag import is_acyclic, moral_graph
 from fedbnsl.algorithms.score import fed_ges
+from fedbnsl.algorithms.score.arcs import arcs_of, dag_of
 from fedbnsl.algorithms.score.families import no_families
-from fedbnsl.algorithms.score.fed_ges import (
-    FedGes,
-    Server,
-    aggregate,
-    arcs_of,
-    consensus_dag,
-    dag_of,
-    fuse,
-    mean_distance,
-)
+from fedbnsl.algorithms.score.fed_ges import FedGes, Server, aggregate, consensus_dag, mean_distance
+from fedbnsl.algorithms.score.fusion import fuse
 from fedbnsl.algorithms.score.ges import CHICKERING, WARY, finish, search_from
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 from tests.algorithms.score.conftest import Drawn

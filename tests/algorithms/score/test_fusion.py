@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.graphs.dag import d_separated, is_acyclic
-from fedbnsl.algorithms.score.fed_ges import fuse, greedy_order, independence_map
+from fedbnsl.algorithms.score.fusion import fuse, greedy_order, independence_map
 
 CHECKED = settings(deadline=None, max_examples=60)
 

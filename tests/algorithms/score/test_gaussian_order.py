@@ -10,8 +10,9 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
-from fedbnsl.algorithms.score.families import OrderSettings
-from fedbnsl.algorithms.score.gaussian_order import SCORE_TOLERANCE, Prior, _graph, _select, _sweep, gaussian_boss
+from fedbnsl.algorithms.score.gaussian_order import Prior, _graph, _select, _sweep, gaussian_boss
+from fedbnsl.algorithms.score.order_starts import SCORE_TOLERANCE
+from fedbnsl.algorithms.score.settings import OrderSettings
 from tests.algorithms.score.small_dags import all_dags
 
 # Three starts that agree may all have missed the best score.

@@ -13,21 +13,8 @@ from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.score import ges
 from fedbnsl.algorithms.score.cliques import NO_GAIN, open_path, workspace_with_successors
 from fedbnsl.algorithms.score.families import Batch, no_families
-from fedbnsl.algorithms.score.ges import (
-    CHICKERING,
-    DELETE,
-    INSERT,
-    TURN,
-    WARY,
-    WARY_INSERT,
-    WITH_TURNS,
-    apply_operator,
-    best_move,
-    finish,
-    refresh,
-    score_pending,
-    search_from,
-)
+from fedbnsl.algorithms.score.ges import CHICKERING, WARY, WITH_TURNS, best_move, finish, score_pending, search_from
+from fedbnsl.algorithms.score.operators import DELETE, INSERT, TURN, WARY_INSERT, apply_operator, refresh
 from tests.algorithms.score import plain_ges
 from tests.algorithms.score.small_dags import all_dags
 

@@ -3,14 +3,14 @@
 import numpy as np
 
 from fedbnsl.algorithms.core.knowledge import Knowledge
-from fedbnsl.algorithms.score.discrete import (
-    EXCLUDED_SCORE,
+from fedbnsl.algorithms.score.discrete import EXCLUDED_SCORE
+from fedbnsl.algorithms.score.families import Batch
+from fedbnsl.algorithms.score.knowledge_constraints import (
     MISSING_PARENT_COST,
     apply_knowledge,
     consistent_member,
     drop_impossible,
 )
-from fedbnsl.algorithms.score.families import Batch
 
 NAMES = ("a", "b", "c")
 PRIOR = Knowledge((("a", "b"),), (("c", "b"),)).prior(NAMES)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.score.discrete import EXCLUDED_SCORE, create_criterion, score_rows
-from fedbnsl.algorithms.score.families import Batch, ScoreSettings, SecureSearch
+from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.known_counts import no_counts
 from fedbnsl.algorithms.score.secure_search import secure_boss, secure_ges
+from fedbnsl.algorithms.score.settings import ScoreSettings, SecureSearch
 from fedbnsl.algorithms.statistics.corner_counts import count_corners
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from fedbnsl.algorithms.score.families import Batch, SearchSettings
+from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.mechanisms import (
     FALSE_CHANGES,
     classes_of,
@@ -15,6 +15,7 @@ from fedbnsl.algorithms.score.mechanisms import (
     sums_of_numbers,
     sums_of_tables,
 )
+from fedbnsl.algorithms.score.settings import SearchSettings
 from fedbnsl.algorithms.statistics.count_tables import count
 from fedbnsl.algorithms.statistics.moments import about_means, pooled_packing
 

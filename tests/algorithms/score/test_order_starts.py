@@ -6,11 +6,11 @@ import time
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.score import gaussian_order
+from fedbnsl.algorithms.score import order_starts
 from fedbnsl.algorithms.score.block_order import block_boss
-from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian import price_of
 from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
+from fedbnsl.algorithms.score.settings import OrderSettings
 from fedbnsl.algorithms.statistics.coding import Blocks
 
 ROWS = 500
@@ -38,7 +38,7 @@ SEARCHES = pytest.mark.parametrize("search", [by_gaussian, by_blocks])
 @SEARCHES
 @pytest.mark.parametrize("d", [2, 12, 60])
 def test_a_search_with_time_to_spare_is_the_same_as_one_without_a_limit(search, d, monkeypatch):
-    monkeypatch.setattr(gaussian_order, "MOVED_AT_ONCE", 7)
+    monkeypatch.setattr(order_starts, "MOVED_AT_ONCE", 7)
     R = correlations(d, d)
     free, limited = search(R, math.inf), search(R, time.monotonic() + 3600)
     np.testing.assert_array_equal(limited.dag, free.dag)

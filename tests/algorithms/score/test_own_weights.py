@@ -7,9 +7,10 @@ from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
-from fedbnsl.algorithms.score.families import Batch, SecureSearch
+from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.gaussian import score_own_rows
 from fedbnsl.algorithms.score.secure_search import own_weights_gain, secure_boss
+from fedbnsl.algorithms.score.settings import SecureSearch
 from fedbnsl.algorithms.statistics.moments import centred_moments
 from fedbnsl.algorithms.statistics.rows import Query
 from fedbnsl.tasks.transport.in_process import InProcessFederation

@@ -11,11 +11,12 @@ from fedbnsl.algorithms.core.knowledge import Knowledge, no_prior
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.cpdag import member_of
 from fedbnsl.algorithms.score.boss import order_graph
-from fedbnsl.algorithms.score.discrete import apply_knowledge, drop_impossible
-from fedbnsl.algorithms.score.families import Batch, SearchSettings, no_families
+from fedbnsl.algorithms.score.families import Batch, no_families
 from fedbnsl.algorithms.score.ges import score_pending
+from fedbnsl.algorithms.score.knowledge_constraints import apply_knowledge, drop_impossible
 from fedbnsl.algorithms.score.procedures import BOSS, GES, REFINED_GES, search
 from fedbnsl.algorithms.score.refinement import MAX_DISTANCE, refined_graph
+from fedbnsl.algorithms.score.settings import SearchSettings
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 

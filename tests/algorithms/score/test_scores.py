@@ -11,8 +11,9 @@ from pgmpy.structure_score import BIC, BDeu
 
 from fedbnsl.algorithms.score import discrete
 from fedbnsl.algorithms.score.discrete import EXCLUDED_SCORE, create_criterion, score_rows, score_tables, sets_of
-from fedbnsl.algorithms.score.families import Batch, ScoreSettings, SearchSettings
+from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.gaussian import score_moments
+from fedbnsl.algorithms.score.settings import ScoreSettings, SearchSettings
 from fedbnsl.algorithms.statistics.count_tables import count_occurring
 from fedbnsl.algorithms.statistics.moments import pooled_moments
 

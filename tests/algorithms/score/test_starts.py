@@ -7,18 +7,13 @@ import pytest
 
 from fedbnsl.algorithms.core.knowledge import no_prior
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.score import boss as module
-from fedbnsl.algorithms.score.boss import (
-    AGREEING_STARTS,
-    advance_boss,
-    advance_starts,
-    boss_from,
-    order_graph,
-    starts_from,
-)
-from fedbnsl.algorithms.score.families import Batch, SearchSettings, no_families
+from fedbnsl.algorithms.score import boss_starts
+from fedbnsl.algorithms.score.boss import advance_boss, boss_from, order_graph
+from fedbnsl.algorithms.score.boss_starts import AGREEING_STARTS, advance_starts, starts_from
+from fedbnsl.algorithms.score.families import Batch, no_families
 from fedbnsl.algorithms.score.ges import score_pending
 from fedbnsl.algorithms.score.procedures import BOSS, search
+from fedbnsl.algorithms.score.settings import SearchSettings
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 
@@ -43,7 +38,7 @@ def single(drawn, order):
 
 
 def test_the_best_of_the_starts_is_kept(monkeypatch, drawing):
-    monkeypatch.setattr(module, "AGREEING_STARTS", 99)
+    monkeypatch.setattr(boss_starts, "AGREEING_STARTS", 99)
     differing = 0
     for seed in range(8):
         drawn = drawing(9, 300, seed, 0.6)

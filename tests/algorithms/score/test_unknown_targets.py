@@ -10,8 +10,9 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.score.families import SecureSearch, families_of
+from fedbnsl.algorithms.score.families import families_of
 from fedbnsl.algorithms.score.mechanisms import Sums
+from fedbnsl.algorithms.score.settings import SecureSearch
 from fedbnsl.algorithms.score.unknown_targets import changes_of, found_targets, unchanged_conditions
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 from tests.algorithms.score.test_experiments import DAG, NAMES, TARGETS, draw, in_conditions, schema_of

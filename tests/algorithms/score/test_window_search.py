@@ -12,9 +12,10 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.dynamic import lag_order
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.score.discrete import EXCLUDED_SCORE, score_rows
-from fedbnsl.algorithms.score.families import Batch, SecureSearch
+from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.procedures import BOSS
 from fedbnsl.algorithms.score.secure_search import question, secure_boss
+from fedbnsl.algorithms.score.settings import SecureSearch
 from fedbnsl.algorithms.statistics.count_tables import PAD
 from fedbnsl.algorithms.statistics.lagged import centred_windows, window_rows, window_schema, windows
 from fedbnsl.data.generators.dynamic import dynamic, svar

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.secure import masks, participant
+from fedbnsl.algorithms.secure import masks, participant, secret_sharing
 from fedbnsl.algorithms.secure.exchange import secure_sum
 from fedbnsl.algorithms.secure.masks import Aborted, SecureSession
-from fedbnsl.algorithms.secure.participant import Revealed
+from fedbnsl.algorithms.secure.messages import Revealed
 
 
 class CoalitionView:
@@ -120,6 +120,6 @@ class CoalitionView:
 def fits(shares: Mapping[int, bytes], secret: bytes) -> bool:
     """Whether `shares` determine `secret`."""
     try:
-        return participant.combine(shares) == secret
+        return secret_sharing.combine(shares) == secret
     except ValueError:
         return False

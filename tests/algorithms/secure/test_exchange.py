@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.secure import masks, participant
+from fedbnsl.algorithms.secure import masks, participant, recovery
 from fedbnsl.algorithms.secure.exchange import answer, secure_sum
 from fedbnsl.algorithms.secure.masks import Aborted, Refused
-from fedbnsl.algorithms.secure.participant import MAX_BYTES, compressed
+from fedbnsl.algorithms.secure.messages import MAX_BYTES, compressed
 
 PHASES = ("advertise", "share", "mask", "unmask")
 
@@ -177,4 +177,4 @@ def test_the_coordinator_takes_the_masks_of_sixty_four_silos_off_in_a_second(lab
     silos = lab.silos(lab.vectors(64, 40_000), {"mask": dropped})
     secure_sum(session, silos)
     keys, shared, masked, revealed = (silos.said(phase) for phase in PHASES)
-    assert cpu(lambda: participant.recover(session, keys, shared, masked, revealed), times=2) <= 1.0
+    assert cpu(lambda: recovery.recover(session, keys, shared, masked, revealed), times=2) <= 1.0

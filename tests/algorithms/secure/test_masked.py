@@ -11,9 +11,9 @@ from fedbnsl.algorithms.core.protocol import Summand
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import participant
-from fedbnsl.algorithms.secure.exchange import Encoding, check_range, encoding_of, masked_round
+from fedbnsl.algorithms.secure.masked_round import Encoding, check_range, encoding_of, masked_round
 from fedbnsl.algorithms.secure.masks import Aborted, SecureSession
-from fedbnsl.algorithms.secure.participant import public_keys
+from fedbnsl.algorithms.secure.messages import public_keys
 
 
 class TestRange:

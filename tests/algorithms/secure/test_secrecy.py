@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.secure import masks, participant
+from fedbnsl.algorithms.secure import masks, messages, participant, recovery, secret_sharing
 from fedbnsl.algorithms.secure.exchange import secure_sum
 from fedbnsl.algorithms.secure.masks import Aborted, Refused, SecureSession
-from fedbnsl.algorithms.secure.participant import Revealed
+from fedbnsl.algorithms.secure.messages import Revealed
 from tests.algorithms.secure.coalition import CoalitionView
 
 
@@ -21,7 +21,7 @@ def looks_uniform(vector) -> bool:
 
 
 def masked_by(silos, silo):
-    return participant.read_vector(silos.said("mask")[silo], silo)
+    return messages.read_vector(silos.said("mask")[silo], silo)
 
 
 def sum_is_exact(lab) -> None:
@@ -124,9 +124,9 @@ def late_vector_stays_hidden(lab) -> None:
     silos = Late(lab.vectors(4))
     assert late not in secure_sum(session, silos).survivors
     answers = {silo: wire.decode(Revealed, packed) for silo, packed in silos.said("unmask").items()}
-    key = participant.combine({session.point(silo): answer.escrow_keys[late] for silo, answer in answers.items()})
+    key = secret_sharing.combine({session.point(silo): answer.escrow_keys[late] for silo, answer in answers.items()})
     vector = masked_by(silos, late)
-    escrowed = participant._escrowed(session, late, key, list(answers), silos.said("share")[late])
+    escrowed = recovery._escrowed(session, late, key, list(answers), silos.said("share")[late])
     for peer in answers:
         (masks.subtract if masks.adds_mask(late, peer) else masks.add)(vector, escrowed[peer])
     assert not np.any(vector == silos.vectors[late])
@@ -136,7 +136,7 @@ def too_few_silos_know_no_secret(lab) -> None:
     """The shares of t - 1 silos together do not determine either secret of another silo."""
     session, silos = up_to_phase_three(lab)
     victim, colluding = "silo 03", session.silos[: session.threshold - 1]
-    public = participant.public_keys(silos.said("advertise")[victim], victim)
+    public = messages.public_keys(silos.said("advertise")[victim], victim)
     for fewer in range(1, len(colluding) + 1):
         held = {session.point(silo): silos.states[silo].shares[victim] for silo in colluding[:fewer]}
         assert commitment_of({point: both[:33] for point, both in held.items()}, session, victim) != public.seed
@@ -146,7 +146,7 @@ def too_few_silos_know_no_secret(lab) -> None:
 
 def commitment_of(shares, session, silo, purpose="self mask"):
     try:
-        return masks.commitment(participant.combine(shares), session, silo, purpose)
+        return masks.commitment(secret_sharing.combine(shares), session, silo, purpose)
     except ValueError:
         return None
 
@@ -183,7 +183,9 @@ def transcript_holds_no_vector(lab) -> None:
     for silo, vector in silos.vectors.items():
         assert not any(entry.tobytes() in seen for entry in vector)
         if silo in silos.said("mask"):
-            seed = participant.combine({session.point(who): answer.self_masks[silo] for who, answer in answers.items()})
+            seed = secret_sharing.combine(
+                {session.point(who): answer.self_masks[silo] for who, answer in answers.items()}
+            )
             own = np.concatenate(list(masks.keystream(masks.self_key(seed, session, silo), len(vector))))
             assert not np.any(masked_by(silos, silo) - own == vector)
 
@@ -220,12 +222,7 @@ def reveals_both_shares(patch) -> None:
 
 def answers_any_survivors(patch) -> None:
     honest = participant.unmask
-
-    def unmask(state, survivors):
-        after, revealed = honest(state, survivors) if state.done == "mask" else (state, state.revealed)
-        return after, revealed
-
-    patch.setattr(participant, "unmask", unmask)
+    patch.setattr(participant, "unmask", lambda state, survivors: (state, honest(state, survivors)[1]))
 
 
 def one_silo_has_the_wrong_sign(patch) -> None:
@@ -245,7 +242,7 @@ def keys_are_bound_to_the_round_but_not_to_the_attempt(patch) -> None:
 
 
 def the_polynomial_has_too_low_a_degree(patch) -> None:
-    honest = participant.split
+    honest = secret_sharing.split
     patch.setattr(participant, "split", lambda secret, t, n, random: honest(secret, t - 1, n, random[:-64]))
 
 
@@ -284,7 +281,8 @@ def the_masks_of_a_pair_are_bound_to_the_terms_alone(patch) -> None:
 def the_escrow_is_not_encrypted(patch) -> None:
     honest_seal, honest_unseal = participant.seal, participant.unseal
     patch.setattr(participant, "seal", lambda k, s, a, b, c: c if a == b else honest_seal(k, s, a, b, c))
-    patch.setattr(participant, "unseal", lambda k, s, a, b, c: c if a == b else honest_unseal(k, s, a, b, c))
+    for side in (participant, recovery):
+        patch.setattr(side, "unseal", lambda k, s, a, b, c: c if a == b else honest_unseal(k, s, a, b, c))
 
 
 def no_mask_for(patch, name=None) -> None:
@@ -305,7 +303,8 @@ def masks_have_half_the_bits(patch) -> None:
 
 def shares_are_not_sealed(patch) -> None:
     patch.setattr(participant, "seal", lambda key, session, sender, receiver, content: content)
-    patch.setattr(participant, "unseal", lambda key, session, sender, receiver, sealed: sealed)
+    for side in (participant, recovery):
+        patch.setattr(side, "unseal", lambda key, session, sender, receiver, sealed: sealed)
 
 
 def seals_know_no_direction(patch) -> None:

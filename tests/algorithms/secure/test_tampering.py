@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.secure.exchange import secure_sum
 from fedbnsl.algorithms.secure.masks import Aborted, Refused
-from fedbnsl.algorithms.secure.participant import Revealed
+from fedbnsl.algorithms.secure.messages import Revealed
 
 
 def on_the_way_to(silo, edit):

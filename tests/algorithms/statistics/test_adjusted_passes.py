@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.statistics.lagged import AdjustedPasses, adjusted_series
+from fedbnsl.algorithms.statistics.adjusted_passes import AdjustedPasses, adjusted_series
 from tests.algorithms.statistics.passes import DrawnTable, peak_of
 from tests.algorithms.statistics.test_window_passes import Cut, cut_series
 

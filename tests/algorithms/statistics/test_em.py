@@ -8,7 +8,8 @@ import pytest
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.statistics.em import ExpectationMaximisation, Iteration, anderson_step, build
+from fedbnsl.algorithms.statistics.anderson import Iteration, anderson_step
+from fedbnsl.algorithms.statistics.em import ExpectationMaximisation, build
 from fedbnsl.data.federated import with_gaps
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from fedbnsl.algorithms.core.schema import ImputationModel, Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.coding import coding_of
-from fedbnsl.algorithms.statistics.em import about_own_means, expected_moments, pairwise_complete, patterns
+from fedbnsl.algorithms.statistics.em import pairwise_complete
+from fedbnsl.algorithms.statistics.expected_moments import about_own_means, expected_moments, patterns
 from fedbnsl.algorithms.statistics.moments import about_means
 from fedbnsl.data.federated import with_gaps
 

@@ -9,7 +9,8 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import ImputationModel, Schema
-from fedbnsl.algorithms.statistics.em import ExpectationMaximisation, build, own_moments
+from fedbnsl.algorithms.statistics.em import ExpectationMaximisation, build
+from fedbnsl.algorithms.statistics.expected_moments import own_moments
 from fedbnsl.data.federated import with_gaps
 from tests.algorithms.losing import Losing, last_of
 

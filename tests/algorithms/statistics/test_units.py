@@ -9,7 +9,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import gather, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.secure import exchange
+from fedbnsl.algorithms.secure import masked_round
 from fedbnsl.algorithms.statistics.moments import (
     Units,
     build,
@@ -100,7 +100,7 @@ def test_masked_in_units_is_unmasked(name):
     schema = replace(federate(given).schema, units=tuple(found_units(federate(given))))
     algorithm = registry.build(registry.specify(name))
     broadcast = algorithm.broadcast(algorithm.open_server(schema))
-    units = exchange.encoding_of(algorithm, schema, broadcast).units
+    units = masked_round.encoding_of(algorithm, schema, broadcast).units
     hidden, _ = InProcessFederation(schema, given, secure=True).exchange(algorithm, 1, broadcast)
     plain, _ = InProcessFederation(schema, given).exchange(replace(algorithm, needs_secure_sum=False), 1, broadcast)
     assert len(np.unique(units)) > 4
@@ -113,10 +113,10 @@ def test_a_step_without_units_and_a_run_that_asked_for_none_have_none():
     schema = federate(tables()).schema
     linear = registry.build(registry.specify("secure-linear"))
     asked = linear.broadcast(linear.open_server(schema))
-    assert exchange.encoding_of(linear, schema, asked).units is None
+    assert masked_round.encoding_of(linear, schema, asked).units is None
     sized = replace(schema, units=(1.0, 2.0, 4.0, 8.0))
-    assert exchange.encoding_of(replace(linear, entry_units=None), sized, asked).units is None
-    assert exchange.encoding_of(linear, sized, asked).units.tolist() == [1, 2, 4, 8, 4, 8, 16, 16, 32, 64]
+    assert masked_round.encoding_of(replace(linear, entry_units=None), sized, asked).units is None
+    assert masked_round.encoding_of(linear, sized, asked).units.tolist() == [1, 2, 4, 8, 4, 8, 16, 16, 32, 64]
 
 
 def test_a_mean_too_far_away_is_refused_by_name():

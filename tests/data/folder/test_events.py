@@ -10,7 +10,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import pool
 from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.folder import read_folder, write_folder
-from fedbnsl.data.generators.dynamic import events, linked_events
+from fedbnsl.data.generators.events import events, linked_events
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.cli.inspect import show_folder
 from fedbnsl.flows.options.learn import LearnOptions

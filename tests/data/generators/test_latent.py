@@ -13,8 +13,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, continuous
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.discrete import discrete
+from fedbnsl.data.generators.hidden_variables import choose_hidden, hide
 from fedbnsl.data.generators.random_graphs import random_dag
-from fedbnsl.data.generators.sampling import choose_hidden, hide
 from fedbnsl.data.networks.published import network
 from fedbnsl.data.networks.surrogate import surrogate
 

@@ -5,9 +5,9 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, privacy_plan
-from fedbnsl.algorithms.constraint.federated import add_noise
-from fedbnsl.algorithms.constraint.independence import noisy_chi_square
+from fedbnsl.algorithms.constraint.noisy_table_tests import noisy_chi_square
 from fedbnsl.algorithms.constraint.orientation import PC
+from fedbnsl.algorithms.constraint.private_counts import add_noise
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.moments import secure_sum
 from fedbnsl.algorithms.privacy import gram

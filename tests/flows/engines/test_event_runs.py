@@ -7,7 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.graphs.edges import classify
 from fedbnsl.data.folder.folder import read_folder, write_folder
-from fedbnsl.data.generators.dynamic import events
+from fedbnsl.data.generators.events import events
 from fedbnsl.flows.engines.inline import job_inline, run_inline
 from fedbnsl.flows.engines.resuming import resume_settings
 from fedbnsl.flows.engines.run_context import RunContext

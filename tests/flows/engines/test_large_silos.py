@@ -102,7 +102,7 @@ def test_columns_are_held_against_masked_sums_once(numbers, monkeypatch):
     _, folder = numbers
     schema = read_folder(folder).schema
     checked = []
-    monkeypatch.setattr(service.exchange, "check_range", lambda *given: checked.append(given))
+    monkeypatch.setattr(service.masked_round, "check_range", lambda *given: checked.append(given))
     silo = SiloService("silo-2", folder / "silo-2")
     terms = RunTerms("run", registry.pack(registry.specify("secure-linear", {})), schema, 0)
     for _ in range(2):

@@ -12,7 +12,7 @@ import pytest
 
 from fedbnsl import learn
 from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
-from fedbnsl.algorithms.graphs.compare import structure_changes
+from fedbnsl.algorithms.graphs.changes import structure_changes
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.fingerprint import rows_digest
 from fedbnsl.data.folder.folder import silo_files
@@ -32,7 +32,7 @@ from fedbnsl.flows.engines.run_comparison import (
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.model import validate
 from fedbnsl.flows.options.repeat import HOOKS, HookOptions, RepeatSettings
-from fedbnsl.tasks.silo.journal import seal
+from fedbnsl.tasks.silo.seals import seal
 from fedbnsl.tracking.comparison import Comparison
 from fedbnsl.tracking.result import CompletedRun
 from tests.flows.commands import run

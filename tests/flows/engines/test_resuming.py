@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.moments import secure_sum
+from fedbnsl.algorithms.moments import summed
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.cli.main import main
@@ -106,8 +106,8 @@ def test_a_private_run_goes_on_with_the_noise_that_was_drawn_and_pays_once(serve
             raise RuntimeError("the coordinator stopped")
         return learned(server, S, *given)
 
-    learned = secure_sum.learn
-    monkeypatch.setattr(secure_sum, "learn", stop)
+    learned = summed.learn
+    monkeypatch.setattr(summed, "learn", stop)
     with pytest.raises(RuntimeError, match="coordinator stopped"):
         learn(LearnSettings(out=str(out), **asked))
     paid = charged(folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.parameters.networks import network_as_json
+from fedbnsl.algorithms.parameters.network_json import network_as_json
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.flows.learn import learn

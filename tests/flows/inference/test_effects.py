@@ -13,12 +13,12 @@ import fedbnsl
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.effects.answer import Candidate, Effect, EffectReport
 from fedbnsl.algorithms.effects.identification import AdjustmentSet
-from fedbnsl.algorithms.effects.interventions import Estimate, adjusted_effect
+from fedbnsl.algorithms.effects.linear import Estimate, adjusted_effect
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.cli.effect import strongest_first
 from fedbnsl.flows.cli.main import main
-from fedbnsl.flows.inference import effects as effects_module
-from fedbnsl.flows.inference.effects import _learned_anew
+from fedbnsl.flows.inference import effect_regressions
+from fedbnsl.flows.inference.effect_variability import _learned_anew
 from fedbnsl.flows.inference.run_data import read_run_data
 from fedbnsl.tracking.pictures.forest import draw_forest
 from tests.flows.commands import run
@@ -493,14 +493,14 @@ def test_each_effect_has_the_placebos_of_its_own_treatment_and_values(monkeypatc
             for q in questions
         ]
 
-    monkeypatch.setattr(effects_module, "estimates", answered)
+    monkeypatch.setattr(effect_regressions, "estimates", answered)
     effects = [
         one("x", (0.0, 1.0), ("z",)),
         one("x", (0.0, 1.0), ("z",), ()),
         one("z", ("low", "mid"), ()),
         one("z", ("low", "top"), ()),
     ]
-    found = effects_module.with_placebos(SimpleNamespace(rows=SimpleNamespace(schema=schema)), effects, 3)
+    found = effect_regressions.with_placebos(SimpleNamespace(rows=SimpleNamespace(schema=schema)), effects, 3)
     assert [effect.placebo and effect.placebo.estimates for effect in found] == [
         (11.0, 12.0, 13.0),
         None,

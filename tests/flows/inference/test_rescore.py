@@ -17,7 +17,7 @@ from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.cli.main import app
 from fedbnsl.flows.inference.rescore import rescore
 from fedbnsl.tasks.transport.federation import Roster
-from fedbnsl.tracking.report.report import edges_csv
+from fedbnsl.tracking.report.explore import edges_csv
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.about import Reading
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.tracking.pictures.drawing import NOT_IDENTIFIED
+from fedbnsl.tracking.report.drawings import draw_result
 from fedbnsl.tracking.report.report import report_html
-from fedbnsl.tracking.report.sections import draw_result
 
 CHAIN = ("a", "b", "c", "d")
 

@@ -10,9 +10,9 @@ import pytest
 from fedbnsl import learn, load, prepare
 from fedbnsl.algorithms.constraint import search
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.diagnosis import implied
-from fedbnsl.algorithms.diagnosis.implied import fit_of_moments
-from fedbnsl.algorithms.graphs.cpdag import dag_extension
+from fedbnsl.algorithms.diagnosis import implied_tables
+from fedbnsl.algorithms.diagnosis.implied_moments import fit_of_moments
+from fedbnsl.algorithms.graphs.dag_extension import dag_extension
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.flows.engines import inline
 from fedbnsl.tasks.silo.policy import Policy
@@ -42,7 +42,7 @@ def expected_of(folder, result):
         return rounded(fit_of_moments(S, len(rows), len(frames), dag, result.structure.variables, np.arange(d), every))
     rows, levels = pd.concat(frames), result.schema.levels
     codes = np.column_stack([pd.Categorical(rows[v].astype(str), levels[v]).codes for v in result.structure.variables])
-    server = implied.start(Schema(result.structure.variables, {"all": len(rows)}, "discrete", levels), dag)
+    server = implied_tables.start(Schema(result.structure.variables, {"all": len(rows)}, "discrete", levels), dag)
     counts = []
     for members in server.sets:
         chosen = [v for v in members if v >= 0]
@@ -50,7 +50,7 @@ def expected_of(folder, result):
         table = np.zeros(shape, int)
         np.add.at(table, tuple(codes[:, chosen].T), 1)
         counts.append(table.ravel())
-    return rounded(implied.fit_of_tables(replace(server, counts=np.concatenate(counts)), blank=True))
+    return rounded(implied_tables.fit_of_tables(replace(server, counts=np.concatenate(counts)), blank=True))
 
 
 @pytest.mark.parametrize("engine", ["inline", pytest.param("prefect", marks=pytest.mark.slow(60))])

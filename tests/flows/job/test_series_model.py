@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedbnsl import learn, prepare
-from fedbnsl.algorithms.parameters.networks import Tabular
+from fedbnsl.algorithms.parameters.distributions import Tabular
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.parameters.networks import network_as_json, network_from_json
+from fedbnsl.algorithms.parameters.network_json import network_as_json, network_from_json
 from fedbnsl.algorithms.privacy.disclosure_control import estimated_counts
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.networks.published import read_bif

@@ -13,14 +13,16 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.secure.exchange import new_attempt, session_of
+from fedbnsl.algorithms.secure.masked_round import new_attempt, session_of
 from fedbnsl.algorithms.secure.masks import Refused, default_threshold
 from fedbnsl.data.folder.about import Declared, Reading, declarations
 from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.tasks.silo.guard import Guard, with_full_noise
+from fedbnsl.tasks.silo.members import Members
 from fedbnsl.tasks.silo.messages import SiloFailed
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
-from fedbnsl.tasks.silo.runs import Members, RunTerms, SecureSumRequest
+from fedbnsl.tasks.silo.runs import RunTerms
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.configuration import new_authority, pem, read_silo_file
 from tests.tasks.broadcasts import first_broadcast

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.tasks.silo.journal import BadRecord, Journal, RunState, journal_path
+from fedbnsl.tasks.silo.journal import Journal, RunState, journal_path
+from fedbnsl.tasks.silo.private_folder import BadRecord
 
 
 def test_a_reply_and_the_state_after_it_are_kept_together(tmp_path):

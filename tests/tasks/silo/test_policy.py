@@ -9,7 +9,8 @@ from fedbnsl.algorithms.diagnosis.exchange import Diagnosis
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.silo.gate import Gate
 from fedbnsl.tasks.silo.policy import UNRESTRICTED, NotAllowed, Policy, policy_of
-from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
+from fedbnsl.tasks.silo.runs import RunTerms
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 
 SCHEMA = Schema(("a", "b"), {"clinic": 100, "lab": 1000})
 """the limits of this owner do not concern the rows of the other silo"""

@@ -25,15 +25,10 @@ from fedbnsl.flows.cli.main import main
 from fedbnsl.tasks.silo import publications
 from fedbnsl.tasks.silo.gate import WHOLE, Gate
 from fedbnsl.tasks.silo.guard import LOCAL, Guard
-from fedbnsl.tasks.silo.journal import BadRecord, Journal, journal_path
+from fedbnsl.tasks.silo.journal import Journal, journal_path
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy, policy_of
-from fedbnsl.tasks.silo.publications import (
-    FewRowsChanged,
-    changed_rows,
-    discloses_rows,
-    published_path,
-    row_version,
-)
+from fedbnsl.tasks.silo.private_folder import BadRecord
+from fedbnsl.tasks.silo.publications import FewRowsChanged, changed_rows, discloses_rows, published_path, row_version
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.silo.source import FileSource

@@ -25,7 +25,8 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.algorithms.statistics.corner_counts import count_corners
 from fedbnsl.algorithms.statistics.count_tables import CodePasses, count
-from fedbnsl.algorithms.statistics.em import expected_moments, pairwise_complete
+from fedbnsl.algorithms.statistics.em import pairwise_complete
+from fedbnsl.algorithms.statistics.expected_moments import expected_moments
 from fedbnsl.algorithms.statistics.moments import about_means, column_summaries, sum_over_chunks, thin_rows
 from fedbnsl.algorithms.statistics.transforms import transformed
 from fedbnsl.data.folder import batches, parquet

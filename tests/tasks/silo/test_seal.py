@@ -12,7 +12,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder import fingerprint as module
 from fedbnsl.data.folder import formats
 from fedbnsl.data.folder.fingerprint import rows_digest
-from fedbnsl.tasks.silo.journal import seal
+from fedbnsl.tasks.silo.seals import seal
 
 
 def write(path: Path, text: str = "x,y\n1,2\n") -> Path:

@@ -8,9 +8,9 @@ import pytest
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.secure import exchange as exchange_module
+from fedbnsl.algorithms.secure import masked_round
 from fedbnsl.algorithms.secure.masks import PROTOCOL, Aborted, Refused
-from fedbnsl.tasks.silo.runs import SecureSumRequest
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.transport.federation import Patience, Roster, SecureTransport
 from fedbnsl.tasks.transport.in_process import InProcessFederation, InProcessTransport
 
@@ -51,9 +51,9 @@ def exchange(owners, terms, silent=nobody):
     roster = Roster(InProcessTransport(owners.services), terms.schema.silos, Patience(absent=60.0))
     line = Line(SecureTransport(roster, terms, 1, wire.encode(broadcast), None, tolerates_dropout=False), silent)
     digest = terms.exchange_digest(wire.encode(broadcast), None)
-    session = exchange_module.session_of("run", 1, exchange_module.new_attempt(), terms.schema, digest)
-    return exchange_module.masked_round(
-        algorithm, session, line, broadcast, 0, exchange_module.encoding_of(algorithm, terms.schema, broadcast)
+    session = masked_round.session_of("run", 1, masked_round.new_attempt(), terms.schema, digest)
+    return masked_round.masked_round(
+        algorithm, session, line, broadcast, 0, masked_round.encoding_of(algorithm, terms.schema, broadcast)
     )[0], line.seen
 
 
@@ -110,7 +110,7 @@ def test_two_different_sums_of_one_round_are_not_to_be_had(hosted):
 
 
 def test_terms_that_are_not_those_of_the_round_are_refused(owners, terms):
-    session = exchange_module.session_of("run", 1, 5, terms.schema, b"")
+    session = masked_round.session_of("run", 1, 5, terms.schema, b"")
     for wrong in (replace(session, round=2), replace(session, run="another"), replace(session, threshold=2)):
         with pytest.raises(Refused, match="the terms are not those of round 1 of run run"):
             owners.services["silo-1"].secure_answer(terms, 1, SecureSumRequest("advertise", wire.encode(wrong)))
@@ -118,7 +118,7 @@ def test_terms_that_are_not_those_of_the_round_are_refused(owners, terms):
 
 @pytest.mark.parametrize(("theirs", "named"), [("fedbnsl secure sum 99", "sum 99"), ("", "an earlier version")])
 def test_a_coordinator_of_another_version_is_named(owners, terms, theirs, named):
-    session = replace(exchange_module.session_of("run", 1, 5, terms.schema, b""), protocol=theirs)
+    session = replace(masked_round.session_of("run", 1, 5, terms.schema, b""), protocol=theirs)
     with pytest.raises(Refused, match=f"silo-1 .* uses {PROTOCOL}, .* {named}: both need the same version of fedbnsl"):
         owners.services["silo-1"].secure_answer(terms, 1, SecureSumRequest("advertise", wire.encode(session)))
 
@@ -154,13 +154,13 @@ def test_no_silo_adds_to_the_sum_of_another_exchange(owners, what, session_is):
     sent = wire.encode(broadcast)
     otherwise = wire.encode(replace(broadcast, scales=2 * broadcast.scales)) if what == "other scales" else sent
     terms, said = (honest, sent) if session_is == "the honest one" else (other, otherwise)
-    session = exchange_module.session_of(
-        "run", 1, exchange_module.new_attempt(), terms.schema, terms.exchange_digest(said, None)
+    session = masked_round.session_of(
+        "run", 1, masked_round.new_attempt(), terms.schema, terms.exchange_digest(said, None)
     )
     line = TwoFaced(owners, (honest, sent), (other, otherwise))
-    encoding = exchange_module.encoding_of(algorithm, terms.schema, broadcast)
+    encoding = masked_round.encoding_of(algorithm, terms.schema, broadcast)
     with pytest.raises(Refused, match="settings, schema or broadcast are not those of this secure sum"):
-        exchange_module.masked_round(algorithm, session, line, broadcast, 0, encoding)
+        masked_round.masked_round(algorithm, session, line, broadcast, 0, encoding)
 
 
 def test_masked_and_private_at_once_is_what_it_is_in_process(owners):
@@ -173,7 +173,7 @@ def test_masked_and_private_at_once_is_what_it_is_in_process(owners):
 
 def test_keys_are_kept_apart_by_silo_and_dropped_with_the_run(owners, terms):
     """A silo has keys for the run it advertised in, until that run is finished; its neighbour has none of them."""
-    session = exchange_module.session_of("run", 1, 5, terms.schema, b"")
+    session = masked_round.session_of("run", 1, 5, terms.schema, b"")
     one, two = owners.services["silo-1"], owners.services["silo-2"]
     keys = one.secure_answer(terms, 1, SecureSumRequest("advertise", wire.encode(session)))
     question = SecureSumRequest("share", wire.encode({"silo-1": keys}))
@@ -193,7 +193,7 @@ def test_a_run_has_one_key_which_is_dropped_with_it(owners, terms):
 
     def public(run, attempt, step_of=""):
         own = replace(terms, run_id=run, step_of=step_of)
-        session = exchange_module.session_of(run, 1, attempt, terms.schema, b"")
+        session = masked_round.session_of(run, 1, attempt, terms.schema, b"")
         return silo.secure_answer(own, 1, SecureSumRequest("advertise", wire.encode(session)))[:32]
 
     first = public("run", 1)

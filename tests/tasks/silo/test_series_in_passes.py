@@ -14,7 +14,7 @@ from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.core.schema import ImputationModel, Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget, Overspent
-from fedbnsl.algorithms.secure import exchange as exchange_module
+from fedbnsl.algorithms.secure import masked_round
 from fedbnsl.algorithms.secure.masks import Refused
 from fedbnsl.data.folder import batches, private_table
 from fedbnsl.data.folder import table as silo_table
@@ -23,7 +23,8 @@ from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.journal import Journal
 from fedbnsl.tasks.silo.messages import SiloFailed
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
-from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
+from fedbnsl.tasks.silo.runs import RunTerms
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.federation import Patience, Roster, SecureTransport
 from fedbnsl.tasks.transport.in_process import InProcessTransport
@@ -302,9 +303,9 @@ def exchange(owners, asked, silent=None):
     roster = Roster(InProcessTransport(owners.services), asked.schema.silos, Patience(absent=60.0))
     transport = SecureTransport(roster, asked, 1, wire.encode(broadcast), None, tolerates_dropout=False)
     digest = asked.exchange_digest(wire.encode(broadcast), None)
-    session = exchange_module.session_of(asked.run_id, 1, exchange_module.new_attempt(), asked.schema, digest)
-    encoding = exchange_module.encoding_of(algorithm, asked.schema, broadcast)
-    return exchange_module.masked_round(algorithm, session, Line(transport, silent), broadcast, 0, encoding)[0]
+    session = masked_round.session_of(asked.run_id, 1, masked_round.new_attempt(), asked.schema, digest)
+    encoding = masked_round.encoding_of(algorithm, asked.schema, broadcast)
+    return masked_round.masked_round(algorithm, session, Line(transport, silent), broadcast, 0, encoding)[0]
 
 
 class TestMaskedRuns:
@@ -331,7 +332,7 @@ class TestMaskedRuns:
         """One silo is sent the series in differences: the coordinator would have a sum of two models."""
         asked = terms("secure-linear", {"lags": 1})
         digest = asked.exchange_digest(broadcast_of(asked), None)
-        session = exchange_module.session_of("run", 1, exchange_module.new_attempt(), SCHEMA, digest)
+        session = masked_round.session_of("run", 1, masked_round.new_attempt(), SCHEMA, digest)
         other = replace(asked, schema=replace(SCHEMA, adjustment=Adjustment(detrend=True)))
         request = SecureSumRequest("advertise", wire.encode(session))
         keys = {

@@ -13,13 +13,14 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.secure.exchange import new_attempt, session_of
+from fedbnsl.algorithms.secure.masked_round import new_attempt, session_of
 from fedbnsl.algorithms.secure.masks import Refused
 from fedbnsl.data.folder.about import Declared, declarations
 from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.tasks.silo.messages import MethodCall
 from fedbnsl.tasks.silo.policy import NotAllowed
-from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
+from fedbnsl.tasks.silo.runs import RunTerms
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.transport.channel import connect_to_coordinator
 from fedbnsl.tasks.transport.configuration import read_federation_file
 from tests.tasks.broadcasts import first_broadcast

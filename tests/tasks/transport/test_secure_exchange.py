@@ -5,9 +5,9 @@ import pytest
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.algorithms.secure import exchange as exchange_module
+from fedbnsl.algorithms.secure import masked_round
 from fedbnsl.algorithms.secure.masks import Aborted
-from fedbnsl.tasks.silo.runs import SecureSumRequest
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport
 
@@ -115,7 +115,7 @@ def test_a_sum_of_too_few_of_many_silos_ends_the_run(many):
 def test_a_silo_refuses_a_session_of_too_few_or_of_others(many):
     terms = many.terms("secure-sum")
     silos, digest = terms.schema.silos, b""
-    honest = exchange_module.session_of("run", 1, 5, terms.schema, digest, silos[:23])
+    honest = masked_round.session_of("run", 1, 5, terms.schema, digest, silos[:23])
     for change in ({"silos": silos[:22]}, {"threshold": 8}, {"silos": (*silos[:22], "silo-99")}):
         request = SecureSumRequest("advertise", wire.encode(replace(honest, **change)))
         with pytest.raises(Aborted):

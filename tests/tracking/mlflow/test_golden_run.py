@@ -27,7 +27,7 @@ def runs(uri, tmp_path_factory):
         log.rounds([RoundEvent(row, run.structure) for row in run.rounds[:2]])
         log.rounds([RoundEvent(run.rounds[2], run.structure)])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("fedbnsl.tracking.report.sections.as_png", lambda figure: b"\x89PNG")
+            patch.setattr("fedbnsl.tracking.report.drawings.as_png", lambda figure: b"\x89PNG")
             patch.setattr(outputs, "report_html", lambda result: "")
             write_outputs(run, folder)
         log.finish(ending_of(run), folder)

@@ -16,8 +16,9 @@ from fedbnsl.tracking.mlflow import store as mlflow_store
 from fedbnsl.tracking.mlflow.run import RoundEvent, RunStart, ending_of, open_run, reopen_run
 from fedbnsl.tracking.mlflow.saved_model import TrackedData, adjacency_image, load_pgmpy
 from fedbnsl.tracking.mlflow.store import UI_URL, opened_by, run_url, tracking_uri
+from fedbnsl.tracking.model import pgmpy_model
 from fedbnsl.tracking.outputs import OUTPUTS, write_outputs
-from fedbnsl.tracking.result import NO_PARAMETERS, pgmpy_model
+from fedbnsl.tracking.result import NO_PARAMETERS
 
 
 def start(result, uri):

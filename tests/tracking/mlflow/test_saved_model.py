@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedbnsl.algorithms.parameters.networks import Linear, Logistic, Tabular, network_as_json
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.network_json import network_as_json
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy, save_pyfunc
-from fedbnsl.tracking.result import pgmpy_model
+from fedbnsl.tracking.model import pgmpy_model
 from tests.algorithms.parameters.networks import numbered
 from tests.tracking.labelled import discrete, of
 
@@ -107,3 +108,22 @@ def test_a_saved_model_of_series_with_labels_predicts_from_the_rows_before(tmp_p
     assert found["s"].tolist() == ["off", "on"]
     with pytest.raises(ValueError, match="0 rows, but the model looks back over 1"):
         model.predict(rows[:0])
+
+
+@pytest.mark.parametrize("lags", [1, 2])
+def test_labels_that_are_whole_numbers_are_the_same_labels_in_the_rows_before(lags, tmp_path, capfd):
+    """s repeats its label of `lags` rows before, whatever the type of the column."""
+    import mlflow.pyfunc
+
+    nodes = ["s", *(f"s[t-{lag}]" for lag in range(1, lags + 1))]
+    local = (Tabular(np.eye(3)), *(Tabular(np.full(3, 1 / 3)) for _ in range(lags)))
+    parents = ((lags,), *(() for _ in range(lags)))
+    network = numbered(("s",), dict.fromkeys(nodes, ("0", "1", "2")), parents, local, lags=lags)
+    save_pyfunc(network_as_json(network), tmp_path / "model", {})
+    model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    capfd.readouterr()
+    codes = [1, 0, 2, 2, 1]
+    for labels in (codes, list(map(str, codes))):
+        found = model.predict(pd.DataFrame({"s": labels}))
+        assert found["s"].tolist() == list(map(str, codes[:-lags]))
+        assert list(found.index) == list(range(lags, len(codes)))

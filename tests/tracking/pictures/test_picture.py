@@ -7,7 +7,7 @@ from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, classify
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.pictures.picture import MAX_DRAWN_VARIABLES, as_png, as_svg, draw_rounds, draw_structure, panels
 from fedbnsl.tracking.pictures.style import causal_order
-from fedbnsl.tracking.report.sections import averaged_svg
+from fedbnsl.tracking.report.drawings import averaged_svg
 from tests.tracking.golden import RUNS
 
 

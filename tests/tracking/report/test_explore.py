@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.report import report as layout
-from fedbnsl.tracking.report.report import LIBRARY, OWN_SCRIPTS, explore_scripts, graph_data, report_html, script
+from fedbnsl.tracking.report import explore
+from fedbnsl.tracking.report.explore import LIBRARY, OWN_SCRIPTS, explore_scripts, graph_data, script
+from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.result import NO_PARAMETERS
 
 
@@ -82,7 +83,7 @@ def test_without_an_edge_there_is_nothing_to_explore(chain):
 
 
 def test_a_graph_of_too_many_edges_is_a_matrix_alone(chain, monkeypatch):
-    monkeypatch.setattr(layout, "MAX_GRAPH_EDGES", 1)
+    monkeypatch.setattr(explore, "MAX_GRAPH_EDGES", 1)
     assert len(explore_scripts(chain)) == len(OWN_SCRIPTS) + 1
     data = data_of(chain)
     assert "x" not in data["nodes"][0]

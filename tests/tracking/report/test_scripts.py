@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from fedbnsl.tracking.report.report import OWN_SCRIPTS, graph_data, script
+from fedbnsl.tracking.report.explore import OWN_SCRIPTS, graph_data, script
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node to run the page's scripts")

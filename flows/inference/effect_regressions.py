@@ -1,0 +1,81 @@
+"""Effects from regressions over the rows of a finished run, in one exchange for all treatments and adjustment sets.
+
+Regressions are needed if second moments do not suffice: for tables of numbers and labels, which can have an outcome
+of two labels, and for tables with empty cells. Placebos also use such regressions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.effects.adjusted_regressions import AdjustedRegressions, Question, answers, start
+from fedbnsl.algorithms.effects.answer import Effect, FromRegressions, Values, contrasts
+from fedbnsl.algorithms.effects.identification import EffectKind, identify
+from fedbnsl.algorithms.effects.linear import Estimate
+from fedbnsl.algorithms.effects.variability import placebo_of
+from fedbnsl.algorithms.errors import BadInput
+
+from .run_data import RunData
+
+REGRESSIONS = AlgorithmSpec("adjusted-regressions", AdjustedRegressions(masked=True))
+
+
+def regression_estimator(
+    data: RunData, treatments: Sequence[str], outcome: str, kind: EffectKind, values: Values | None
+) -> FromRegressions:
+    """The estimator of the effects of `treatments`, one at a time.
+
+    Raises `BadInput` for an outcome with more than two labels.
+    """
+    schema, structure = data.rows.schema, data.result.structure
+    levels = schema.levels.get(outcome, ())
+    if len(levels) not in (0, 2):
+        raise BadInput(
+            f"--data is for an outcome of numbers or of two labels, and {outcome} has {len(levels)} labels: omit --data"
+        )
+    keys, questions = [], []
+    for x in treatments:
+        for one in identify(structure, structure.variables.index(x), structure.variables.index(outcome), kind).sets:
+            covariates = tuple(structure.variables[v] for v in one.covariates)
+            for contrast in contrasts(x, schema.levels.get(x, ()), values) if one.causal else ():
+                keys.append((x, covariates, contrast))
+                questions.append(question(schema, x, covariates, contrast))
+    found = estimates(data, outcome, questions) if questions else []
+    return FromRegressions(schema.levels, outcome, dict(zip(keys, found, strict=True)), schema.gaps)
+
+
+def question(schema: Schema, x: str, covariates: Sequence[str], values: Values) -> Question:
+    """The question for the effect of `x` given the `covariates`, with numbers for variables and codes for labels."""
+    place = {name: number for number, name in enumerate(schema.variables)}
+    first, second = (float(schema.levels[x].index(str(one)) if x in schema.levels else one) for one in values)
+    return Question(place[x], tuple(place[name] for name in covariates), (first, second))
+
+
+def with_placebos(data: RunData, effects: Sequence[Effect], repeats: int) -> list[Effect]:
+    """The `effects`, all on one outcome; identified effects get the estimates for `repeats` permuted treatments.
+
+    Each silo permutes the treatment among its own rows and sends the sums of the same regressions.
+    """
+    schema = data.rows.schema
+    identified = [one for one in effects if one.status == "identified"]
+    if not identified:
+        return list(effects)
+    base = [question(schema, one.treatment, one.candidates[0].covariates, one.values) for one in identified]
+    permuted = [replace(one, permutation=number) for one in base for number in range(1, repeats + 1)]
+    found = iter(estimates(data, identified[0].outcome, permuted))
+    each = {id(one): [next(found) for _ in range(repeats)] for one in identified}
+    return [
+        replace(one, placebo=placebo_of([own for own in each[id(one)] if isinstance(own, Estimate)]))
+        if id(one) in each
+        else one
+        for one in effects
+    ]
+
+
+def estimates(data: RunData, outcome: str, questions: Sequence[Question]) -> list[Estimate | str]:
+    """The answers to `questions` about `outcome` over the rows of the run: estimates, or reasons for no estimate."""
+    schema = data.rows.schema
+    server = start(schema, schema.variables.index(outcome), questions)
+    (found,) = data.exchanges([("adjusted-regressions", REGRESSIONS, server)])
+    return answers(found.last.server, questions)

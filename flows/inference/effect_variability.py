@@ -1,0 +1,90 @@
+"""Variability of effects: over graphs that are learned from resamples of the run's rows, and between silos.
+
+What leaves a silo with resamples: for each resample, the replies of the learner, and the second moments of all pairs
+as masked sums over the silos. What leaves a silo for effects by silo: the means and variances of all columns, and the
+second moments of treatment, covariates and outcome. Their sum is over this silo alone, so masks hide nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.effects.answer import Effect
+from fedbnsl.algorithms.effects.linear import WithinMoments
+from fedbnsl.algorithms.effects.variability import between_silos, over_resamples
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters import regressions
+from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, SamplingScheme, Server, resampled_schema, structures
+
+from ..job.follow_up import resample_spec
+from ..job.preparation import with_knowledge
+from .run_data import MOMENTS, RunData, moments_of, within_moments
+
+
+def with_resamples(data: RunData, effects: Sequence[Effect], resamples: int) -> list[Effect]:
+    """The `effects` with their distribution over this number of resamples of the rows."""
+    graphs, moments = _learned_anew(data, resamples)
+    place = {name: number for number, name in enumerate(data.rows.schema.variables)}
+    return [
+        replace(
+            one,
+            resampled=over_resamples(graphs, moments, place[one.treatment], place[one.outcome], one.kind).scaled(
+                one.change
+            ),
+        )
+        for one in effects
+    ]
+
+
+def _learned_anew(data: RunData, resamples: int) -> tuple[list[Structure], list[WithinMoments]]:
+    """The graph and the second moments of each resample.
+
+    Both exchanges draw the same rows, because a silo derives the resamples from the run's seed and its own name.
+    """
+    result, schema = data.result, data.rows.schema
+    learner = resample_spec(registry.specify(result.algorithm, result.params), result.structure.lags, resamples)
+    settings = Bootstrap(resamples)
+    resampled = resampled_schema(schema, SamplingScheme())
+    d = len(schema.variables)
+    first = wire.encode(regressions.start(resampled, np.triu(np.ones((d, d), np.bool_), 1)))
+    learned, summed = data.exchanges(
+        [
+            ("bootstrap", learner.wrapped("bootstrap", settings), None),
+            (
+                "bootstrap-moments",
+                MOMENTS.wrapped("bootstrap", settings),
+                Server((first,) * resamples, tuple(range(resamples))),
+            ),
+        ]
+    )
+    algorithm = with_knowledge(registry.build(learner), replace(schema, knowledge=result.schema.knowledge))
+    silos = len(schema.silos)
+    moments = [moments_of(wire.decode(regressions.Server, one), silos) for one in summed.last.server.states]
+    return structures(algorithm, learned.last.server), moments
+
+
+def with_silos(data: RunData, effects: Sequence[Effect]) -> list[Effect]:
+    """The `effects`; those that the graph identifies, and that are not zero by the graph, also get each silo's effect.
+
+    With a single silo, the `effects` are unchanged.
+    """
+    variables = data.rows.schema.variables
+    place = {name: number for number, name in enumerate(variables)}
+    identified = [one for one in effects if one.status == "identified"]
+    if not identified or len(data.rows.schema.silos) < 2:
+        return list(effects)
+    names = {name for one in identified for name in (one.treatment, one.outcome, *one.candidates[0].covariates)}
+    needed = [name in names for name in variables]
+    own = {silo: within_moments(data.restricted(silo), needed) for silo in data.rows.schema.silos}
+    found = []
+    for one in effects:
+        if one not in identified:
+            found.append(one)
+            continue
+        covariates = [place[name] for name in one.candidates[0].covariates]
+        between = between_silos(own, place[one.treatment], place[one.outcome], covariates)
+        found.append(replace(one, silos=between.scaled(one.change) if between else None))
+    return found

@@ -1,0 +1,108 @@
+"""The pictures of a run: the graph, the averaged network and the silos' own graphs, the matrices, delays and rounds."""
+
+from typing import TYPE_CHECKING
+
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
+
+from ..pictures.delays import draw_delays
+from ..pictures.drawing import CHANGED, SET
+from ..pictures.picture import (
+    MAX_DRAWN_VARIABLES,
+    MAX_UNROLLED_VARIABLES,
+    as_png,
+    as_svg,
+    draw_matrices,
+    draw_rounds,
+    draw_structure,
+)
+from ..result import RunResult, strengths_in
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+MAX_SILO_PICTURES, MAX_SILO_VARIABLES = 6, 20
+"""maximum number of silos whose own graphs are drawn, and maximum number of variables of these graphs"""
+
+
+def draw_result(result: RunResult, title: str = "") -> "Figure":
+    """The figure of the structure of a run, with strengths, knowledge, labels and targets as marks."""
+    return draw_structure(
+        result.compared_edges,
+        title,
+        strengths_in(result),
+        result.knowledge.required,
+        result.labelled,
+        result.not_identified,
+        result.targets,
+        CHANGED if result.found_targets else SET,
+    )
+
+
+def graph_svg(result: RunResult) -> str | None:
+    """The graph; None for a dynamic structure of too many variables to draw over time."""
+    if not result.structure.lags:
+        return as_svg(draw_result(result), "structure")
+    if len(result.structure.variables) > MAX_UNROLLED_VARIABLES:
+        return None
+    return as_svg(draw_structure(result.compared_edges, strengths=strengths_in(result)), "structure")
+
+
+def matrices_svg(result: RunResult) -> str:
+    """The matrices of a dynamic structure, compared with those of the truth."""
+    return as_svg(draw_matrices(result.compared_edges), "matrices")
+
+
+def averaged_svg(result: RunResult) -> str | None:
+    """The averaged network; None if it equals the learned graph, has lags or has too many variables to draw."""
+    structure, found, averaged = result.structure, result.confidence, result.averaged_edges
+    if not found or not averaged or structure.lags or len(structure.variables) > MAX_DRAWN_VARIABLES:
+        return None
+    learned, other = (
+        {(one.source, one.target, one.text) for one in edges.within} for edges in (result.edges, averaged)
+    )
+    if learned == other:
+        return None
+    compared = averaged if result.truth is None else ClassifiedEdges(found.averaged, result.truth)
+    return as_svg(draw_structure(compared, strengths=found.strengths, labels=result.labelled), "averaged")
+
+
+def silo_svgs(result: RunResult) -> list[tuple[str, str]]:
+    """The own graphs of the first silos, by silo, if they are small enough to be drawn side by side."""
+    if len(result.structure.variables) > (MAX_UNROLLED_VARIABLES if result.structure.lags else MAX_SILO_VARIABLES):
+        return []
+    silos = sorted(result.local_structures)[:MAX_SILO_PICTURES]
+    return [(one, as_svg(draw_structure(result.local_edges[one]), f"silo-{k}")) for k, one in enumerate(silos)]
+
+
+def delays_svg(result: RunResult) -> str | None:
+    """The delays of a Hawkes process; None for other models, and without a delay."""
+    process = result.parameters.intensities
+    return as_svg(draw_delays(process, result.edges), "delays") if process and process.delay else None
+
+
+def rounds_svg(result: RunResult) -> str:
+    """The measures of the rounds."""
+    return as_svg(draw_rounds(result.rounds), "rounds")
+
+
+def structure_png(result: RunResult) -> bytes:
+    """The picture of the structure, with a title."""
+    return as_png(draw_result(result, _title(result)))
+
+
+def matrices_png(result: RunResult) -> bytes | None:
+    """The matrices of a dynamic structure that is also drawn over time; None for other structures."""
+    if not result.structure.lags or len(result.structure.variables) > MAX_UNROLLED_VARIABLES:
+        return None
+    return as_png(draw_matrices(result.compared_edges, _title(result)))
+
+
+def delays_png(result: RunResult) -> bytes | None:
+    """The delays of a Hawkes process, with a title; None for other models, and without a delay."""
+    process = result.parameters.intensities
+    return as_png(draw_delays(process, result.edges, _title(result))) if process and process.delay else None
+
+
+def _title(result: RunResult) -> str:
+    return f"{result.algorithm} on {result.dataset}, seed {result.seed}"
