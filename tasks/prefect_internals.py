@@ -99,19 +99,36 @@ def stop_services() -> None:
 
 
 def abandon_services() -> None:
-    """Stop the background services at once, without delivery, and send no more events: the server is unreachable."""
+    """Stop the background services at once, without delivery, and send no more events: the server is unreachable.
+
+    Tasks that wait for a slot of a concurrency limit get it, since their waiting requests would follow one another.
+    """
     services = _services()
     if services:
         from prefect.events.clients import NullEventsClient
         from prefect.events.worker import EventsWorker
 
         EventsWorker.set_client_override(NullEventsClient)
+        _grant_slots()
     for service in services:
-        for instance in tuple(service._instances.values()):
+        # All services share one table of instances. Among them are those that wait for slots: tasks whose requests are
+        # cancelled would wait for ever.
+        for instance in [one for one in service._instances.values() if isinstance(one, service)]:
             # Each pending event would be retried for ten seconds, and Prefect has no call that drops pending events.
             if instance._loop is not None and instance._task is not None:
                 instance._loop.call_soon_threadsafe(instance._task.cancel)
         service.drain_all(timeout=ABANDON_SECONDS, at_exit=False)
+
+
+def _grant_slots() -> None:
+    """Let Prefect believe that there is no limit of concurrency for the tags for which tasks wait."""
+    from prefect.concurrency import services
+
+    waiting: Any = services.ConcurrencySlotAcquisitionWithLeaseService
+    with services._cache_lock:
+        for instance in tuple(waiting._instances.values()):
+            if isinstance(instance, waiting):
+                services._no_limits_cache[frozenset(instance.concurrency_limit_names)] = True
 
 
 def restore_events() -> None:

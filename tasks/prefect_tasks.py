@@ -11,18 +11,19 @@ raises a `TimeoutError` instead (`transport/federation.py`), and Prefect shows i
 import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent import futures
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from threading import Event, Thread
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from prefect import Task, allow_failure, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State, TaskRun
-from prefect.futures import PrefectFuture
+from prefect.futures import PrefectConcurrentFuture
 from prefect.runtime import deployment, flow_run
 
 from fedbnsl.tracking.staging import first_line
@@ -112,20 +113,23 @@ TAGGED = {name: one.with_options(tags={name}) for name, one in UNTAGGED.items()}
 class StartedTask:
     """A task run that Prefect has started (see `rounds.TaskRun`)."""
 
-    ended: PrefectFuture[Any] | State[Any] | Exception
+    ended: PrefectConcurrentFuture[Any] | State[Any] | Exception
     """the task run in a thread, or the final state of one in this thread, or the error of Prefect's engine"""
 
-    def wait(self) -> str:
-        """Wait until the task run has ended; returns why it failed, or an empty text if it did not."""
+    def wait(self, seconds: float) -> str | None:
+        """Why the task run failed, or "" if it did not; None if it has not ended within `seconds`."""
         if isinstance(self.ended, Exception):
             return first_line(self.ended)
         try:
-            if isinstance(self.ended, PrefectFuture):
-                self.ended.wait()
-            state = self.ended if isinstance(self.ended, State) else self.ended.state
+            if isinstance(self.ended, State):
+                state = self.ended
+            elif futures.wait([self.ended.wrapped_future], seconds).not_done:
+                return None
+            else:
+                state = self.ended.state
         except Exception as error:
             return first_line(error)
-        return "" if state.is_completed() else state.message or state.name or ""
+        return "" if state.is_completed() else state.message or f"a task run ended as {state.name}"
 
 
 class PrefectTasks:
@@ -141,7 +145,8 @@ class PrefectTasks:
 
     def submit(self, task: TaskName, name: str, work: Work, after: Sequence[StartedTask]) -> StartedTask:
         """Start `work` in a thread of the flow's task runner."""
-        return StartedTask(self._task(task).submit(name, work, wait_for=_sources(after)))
+        future = self._task(task).submit(name, work, wait_for=_sources(after))
+        return StartedTask(cast(PrefectConcurrentFuture[Any], future))
 
     def perform(self, task: TaskName, name: str, work: Work, after: Sequence[StartedTask]) -> StartedTask:
         """Do `work` in this thread."""

@@ -14,7 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
@@ -62,8 +62,11 @@ TaskName = Literal[
 class TaskRun(Protocol):
     """A task run that has been started."""
 
-    def wait(self) -> str:
-        """Wait until the task run has ended; returns why it did not start, or an empty text if it did."""
+    def wait(self, seconds: float) -> str | None:
+        """Wait for at most `seconds` until the task run has ended.
+
+        Returns why it failed, or an empty text if it did not fail; None if it has not ended.
+        """
         ...
 
 
@@ -95,18 +98,36 @@ def may_pass(error: BaseException) -> bool:
 T = TypeVar("T")
 
 
+WAIT_SECONDS = 1.0
+"""seconds after which a wait for a task run notices that Prefect no longer responds"""
+
+
 class _Step:
     """The work of one task by silo, or of the coordinator under an empty name, and what came of it.
 
-    A repeated call does only the work that failed.
+    A repeated call does only the work that failed. Whoever calls first owns the work: the task run, or the run that has
+    waited for it in vain.
     """
 
     def __init__(self, works: Mapping[str, Work]) -> None:
         self._works = works
         self._results: dict[str, Any] = {}
         self._errors: dict[str, BaseException] = {}
+        self._lock = threading.Lock()
+        self._owner: str | None = None
 
     def __call__(self) -> None:
+        """Do the work in a task run; does nothing if the run has done it."""
+        if self._own("task run"):
+            self._do()
+
+    def _own(self, who: str) -> bool:
+        """Whether the work belongs to `who`, now or since an earlier call."""
+        with self._lock:
+            self._owner = self._owner or who
+            return self._owner == who
+
+    def _do(self) -> None:
         """Do the work, for several silos concurrently; raises an error that may pass or, without one, the first."""
         todo = {silo: work for silo, work in self._works.items() if silo not in self._results}
         self._errors = {}
@@ -120,15 +141,22 @@ class _Step:
         if self._errors:
             raise next(filter(may_pass, self._errors.values()), next(iter(self._errors.values())))
 
-    def result(self, silo: str, task_run: TaskRun, on_failure: Callable[[str], None]) -> Any:
+    def result(
+        self, silo: str, task_run: TaskRun, is_connected: Callable[[], bool], on_failure: Callable[[str], None]
+    ) -> Any:
         """The result of the work for `silo` once `task_run` has ended, or its exception.
 
-        If the task run did not start, calls `on_failure` with the reason, and does the work now.
+        If the task run ends without a start, calls `on_failure` with the reason. Then, or if Prefect is no longer
+        connected and has not started it, does the work now.
         """
-        failure = task_run.wait()
+        while (failure := task_run.wait(WAIT_SECONDS)) is None:
+            if not is_connected() and self._own("run"):
+                break
         if silo not in self._results and silo not in self._errors:
-            on_failure(failure)
-            return self._works[silo]()
+            if failure is not None and self._own("run"):
+                on_failure(failure)
+            with suppress(Exception):  # that of this silo is raised below
+                self._do()
         if silo in self._results:
             return self._results[silo]
         raise self._errors[silo]
@@ -219,6 +247,10 @@ class Orchestration:
         self._last: Sequence[TaskRun] = ()
         """the task run of the coordinator's last step, or the task runs of the solves since then"""
 
+    def is_connected(self) -> bool:
+        """Whether Prefect responds, as far as is known."""
+        return self.connected
+
     def lost(self, why: str) -> None:
         """Continue without Prefect from now on; the first call prints a notice with `why` and calls `give_up`."""
         with self._lock:
@@ -254,7 +286,7 @@ class Orchestration:
             step, who = _Step(group), f"{len(group)} silos" if shared else next(iter(group))
             run = tasks.submit("local_solve", f"local_solve {who} {label}", step, self._last)
             started.append(run)
-            waits |= {silo: partial(step.result, silo, run, self.lost) for silo in group}
+            waits |= {silo: partial(step.result, silo, run, self.is_connected, self.lost) for silo in group}
         self._count += len(started)
         self._last = started
         return waits
@@ -270,7 +302,7 @@ class Orchestration:
         run = self._tasks.perform(task, f"{task} {label}".rstrip(), step, self._last)
         self._count += 1
         self._last = (run,)
-        result: T = step.result("", run, self.lost)
+        result: T = step.result("", run, self.is_connected, self.lost)
         return result
 
     def wrap(

@@ -33,9 +33,9 @@ class Ran:
                 self.error = None
             return
 
-    def wait(self):
-        self.thread.join()
-        return str(self.error or "")
+    def wait(self, seconds):
+        self.thread.join(seconds)
+        return None if self.thread.is_alive() else str(self.error or "")
 
 
 class Threads:
@@ -56,13 +56,13 @@ class Threads:
         self.runs.append((task, run))
         self.sources[name] = {one.name for one in after}
         run.attempt(work)
-        run.wait = lambda: str(run.error or "")
+        run.wait = lambda seconds: str(run.error or "")
         return run
 
     @property
     def recorded(self):
         for _, run in self.runs:
-            run.wait()
+            run.wait(None)
         return [(task, run.name, type(run.error) if run.error else "done") for task, run in self.runs]
 
 
@@ -74,7 +74,7 @@ class Deaf:
 
     perform = submit
 
-    def wait(self):
+    def wait(self, seconds):
         return "no server"
 
 
@@ -248,6 +248,37 @@ def test_a_prefect_that_starts_nothing_does_not_stop_a_run(given_up, capsys):
     assert orchestration.perform("aggregate", "round 1", lambda: 7) == 7
     assert given_up == ["given up"]
     assert capsys.readouterr().err.count("Prefect no longer responds (no server)") == 1
+
+
+class Stuck:
+    """Tasks of a Prefect that never starts one, and never says so, until `begin` is set."""
+
+    def __init__(self):
+        self.begin, self.works, self.threads = Event(), [], []
+
+    def submit(self, task, name, work, after):
+        self.works.append(work)
+        return self
+
+    perform = submit
+
+    def wait(self, seconds):
+        return None if not self.begin.wait(min(seconds, 0.05)) else ""
+
+
+def test_a_task_run_that_never_starts_is_awaited_only_while_prefect_is_connected(given_up):
+    """If Prefect starts it late, nothing is done twice."""
+    tasks, done = Stuck(), []
+    orchestration = Orchestration(tasks, lambda: given_up.append("given up"))
+    waits = orchestration.solves("round 1")({silo: partial(done.append, silo) for silo in ("a", "b")})
+    Timer(0.3, orchestration.lost, ["no server"]).start()
+    for wait in waits.values():
+        wait()
+    assert sorted(done) == ["a", "b"]
+    for work in tasks.works:
+        work()
+    assert sorted(done) == ["a", "b"]
+    assert given_up == ["given up"]
 
 
 class TestCancellation:

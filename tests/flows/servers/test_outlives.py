@@ -1,5 +1,7 @@
 """If MLflow or the Prefect server ends, the run continues, and its result is unchanged bit for bit."""
 
+import _thread
+import asyncio
 import select
 import socket
 import threading
@@ -115,3 +117,29 @@ def test_a_server_that_goes_before_the_run_begins_is_one_line(wire, example, tmp
     said = capsys.readouterr().err
     assert said.count("does not answer") == 1
     assert "the run takes place without Prefect" in said
+
+
+def test_tasks_that_wait_for_a_limit_of_concurrency_do_not_wait_for_a_server_that_hangs(
+    server, example, tmp_path, capsys, monkeypatch
+):
+    """The requests of all silos' tasks are queued; the first one fails, and the others must not be forgotten."""
+    import httpx
+    from prefect.client.orchestration import PrefectClient
+    from prefect.concurrency import services
+
+    async def hang(self, **given):
+        await asyncio.sleep(0.3)
+        raise httpx.ReadTimeout("")
+
+    def hear(heard):
+        if heard.round.number == 2:
+            monkeypatch.setattr(PrefectClient, "increment_concurrency_slots_with_lease", hang)
+            services._no_limits_cache.clear()
+
+    deadline = threading.Timer(100, _thread.interrupt_main)
+    deadline.start()
+    finished = learn(example, tmp_path, hear)
+    deadline.cancel()
+    assert finished.result.outcome == "out of rounds"
+    said = capsys.readouterr().err
+    assert said.count("Prefect no longer responds (") == 1
