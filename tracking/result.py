@@ -6,7 +6,7 @@ of silos that have each edge, and the weights of the edge.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -249,6 +249,15 @@ SUPPRESSED_CELLS = (
     "an owner's policy sets small counts to 0 before they are added up: structure, model and diagnoses may differ from "
     "those of the pooled rows"
 )
+EXPIRES = "expires on"
+"""the words that mark a note about a certificate, which a run repeats in its last lines"""
+
+
+def expiring(notes: Iterable[str]) -> list[str]:
+    """The warnings among the `notes` of a run about certificates that expire soon."""
+    return [f"warning: {line}" for line in notes if EXPIRES in line]
+
+
 """the note on a run over silos whose owners suppress cells; it names neither silos nor cells"""
 NO_PARAMETERS = Parameters(None, "parameters were not requested")
 

@@ -29,6 +29,8 @@ from .readers import ReaderLost
 from .rows import Described, DescribedEvents, DescribedPooled, DescribedSeries
 from .runs import RunTerms, SecureSumRequest, require_run_name
 
+PROTOCOL_VERSION = 1
+"""the version of everything that coordinator and silos send each other; both need the same one"""
 MAX_CALL_BYTES = 1 << 30
 """maximum number of bytes of a call that a silo decodes"""
 

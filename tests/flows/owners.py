@@ -12,12 +12,12 @@ from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.messages import answer
 from fedbnsl.tasks.silo.policy import UNRESTRICTED
 from fedbnsl.tasks.silo.service import SiloService
-from fedbnsl.tasks.transport.channel import serve_silo
-from fedbnsl.tasks.transport.configuration import (
-    Endpoint,
+from fedbnsl.tasks.transport.certificates import (
     Identity,
     issue,  # noqa: F401 - for tests that issue their own
 )
+from fedbnsl.tasks.transport.channel import serve_silo
+from fedbnsl.tasks.transport.configuration import Endpoint
 from fedbnsl.tasks.transport.relay import run_relay
 
 
