@@ -33,6 +33,7 @@ from fedbnsl.algorithms.parameters.networks import Network, network_as_json
 from fedbnsl.algorithms.statistics.moments import spectral_radius
 
 from .comparison import Comparison
+from .kept_files import with_format
 from .metrics import MetricValue
 
 
@@ -577,7 +578,8 @@ def model_file(result: RunResult) -> dict[str, str]:
         return {}
     if network.discrete:
         return {"model.bif": format_bif(network)}
-    return {"model.json": json.dumps(network_as_json(network), indent=1, ensure_ascii=False) + "\n"}
+    content = with_format(Path("model.json"), network_as_json(network))
+    return {"model.json": json.dumps(content, indent=1, ensure_ascii=False) + "\n"}
 
 
 def as_pgmpy(content: dict[str, Any]) -> Any:

@@ -35,6 +35,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.fingerprint import rows_digest
+from fedbnsl.tracking.kept_files import require_database
 
 FOLDER = ".fedbnsl"
 
@@ -181,6 +182,7 @@ class Journal:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA secure_delete = ON")
+            require_database(path, self._db, BadRecord)
             self._db.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise BadRecord(f"{path.parent}: the silo's journal cannot be written to this folder ({error})") from None

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.statistics.moments import Table, chunks, over_parts
+from fedbnsl.tracking.kept_files import require_database
 
 from .journal import BadRecord, Journal, keyed_checksum, make_private_file, private_folder
 from .policy import NotAllowed
@@ -319,6 +320,7 @@ class Publications:
             make_private_file(self.path)
             db = sqlite3.connect(self.path, timeout=30)
             db.execute("PRAGMA secure_delete = ON")
+            require_database(self.path, db, BadRecord)
             db.execute(SCHEMA)
         except (OSError, sqlite3.Error):
             raise self._damaged() from None

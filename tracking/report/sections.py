@@ -12,6 +12,7 @@ What is written has passed the publication gate (`publication.py`) before there 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, weighted
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
 
 from ..comparison import COUNTED
+from ..kept_files import with_format
 from ..metrics import MetricValue, shown_in, table_rows
 from ..pictures.delays import draw_delays, share_times
 from ..pictures.drawing import CHANGED, SET
@@ -1233,7 +1235,7 @@ SECTIONS = (
         "settings",
         _settings,
         _settings_lines,
-        files={"config.json": lambda result: files.json_text(files.config(result))},
+        files={"config.json": lambda result: files.json_text(with_format(Path("config.json"), files.config(result)))},
         tables=_candidates,
         specialist=True,
     ),

@@ -117,9 +117,9 @@ class Peer:
         self.socket = context.wrap_socket(plain)
         self.greet("silo")
 
-    def greet(self, role):
+    def greet(self, role, packed=None):
         """Exchange versions with the other side, as every connection begins."""
-        packed = Greeting(role).pack()
+        packed = Greeting(role).pack() if packed is None else packed
         self.socket.sendall(len(packed).to_bytes(8) + packed)
         try:
             self.exactly(int.from_bytes(self.exactly(8)))
@@ -168,6 +168,7 @@ class FalseRelay:
 
     def __init__(self, identity, behave):
         self.context, self.behave, self.visits = identity.server_context(), behave, 0
+        self.greeting = None
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.where = Endpoint("127.0.0.1", self.listener.getsockname()[1])
         threading.Thread(target=self._serve, daemon=True).start()
@@ -190,7 +191,7 @@ class FalseRelay:
                 peer.socket = self.context.wrap_socket(plain, server_side=True)
                 self.visits += 1
                 with peer:
-                    peer.greet("coordinator")
+                    peer.greet("coordinator", self.greeting)
                     self.behave(peer)
             plain.close()
 
