@@ -27,11 +27,9 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
     Raises `BadInput`, before it connects to the coordinator, if the file or the rows cannot be used.
     """
     from fedbnsl.algorithms import registry
-    from fedbnsl.tasks.silo.messages import answer
-    from fedbnsl.tasks.silo.service import SiloService
-    from fedbnsl.tasks.silo.source import FileSource
     from fedbnsl.tasks.transport import channel
     from fedbnsl.tasks.transport.configuration import read_silo_file
+    from fedbnsl.tasks.transport.hosted_silo import HostedSilo
 
     from ..servers.supervisor import supervise, within_seconds
     from ..terminal.daemon import log_line, run_until_signal
@@ -44,14 +42,14 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
         log_line(line)
     supervise(file.memory_bytes, log_line)
     readers = file.readers(log_line)
-    service = SiloService(file.name, FileSource(file.name, file.data, mapper=readers.map), guard=file.guard(log_line))
-    answers = within_seconds(lambda content: answer(service, content, log_line), file.call_seconds, log_line)
+    silo = HostedSilo(file, readers, log_line, name, data)
+    answers = within_seconds(silo.answer, file.call_seconds, log_line)
     try:
         described_rows(file, readers.map)
         registry.prepare_messages()
         run_until_signal(lambda: channel.serve_silo(file.name, file.coordinator, file.identity, answers, log_line))
     finally:
-        service.close()
+        silo.close()
         readers.close()
 
 

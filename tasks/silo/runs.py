@@ -58,9 +58,9 @@ class Members:
 
     fingerprints: Mapping[str, str]
     """by silo, the SHA-256 fingerprint of the key of its certificate in hexadecimal"""
-    certificate: bytes = field(repr=False)
+    certificate: bytes = field(repr=False, compare=False)
     """the owner's certificate in DER"""
-    key: ec.EllipticCurvePrivateKey = field(repr=False)
+    key: ec.EllipticCurvePrivateKey = field(repr=False, compare=False)
 
     @classmethod
     def read(cls, fingerprints: Mapping[str, str], certificate: bytes, key: bytes) -> Members:

@@ -67,6 +67,8 @@ class SiloFile:
     coordinator: Endpoint
     identity: Identity
     policy: Policy
+    about: Path
+    """the file of the owner's declaration, which may not exist"""
     declared: Declared | None = None
     """the owner's own declaration of the rows; None if there is no `about.json`"""
     members: Members | None = None
@@ -150,7 +152,7 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
         policy = policy_of(table.table("policy"))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
-    members = _members(path, table, identity)
+    members, about = _members(path, table, identity), _about(path, table, rows)
     if members is None and (policy.masked or policy.silos > 1):
         raise BadInput(
             f"{path}: policy: masks and silos mean nothing without [members]: a coordinator can invent silos; list "
@@ -163,7 +165,8 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
         table.endpoint("coordinator"),
         identity,
         policy,
-        _declared(path, table, rows),
+        about,
+        declarations(read_about(about.parent)) if about.exists() else None,
         members,
         table.whole_number("workers", 1, MAX_READERS),
         _cluster(table),
@@ -205,15 +208,15 @@ def _members(path: Path, table: "_Table", identity: Identity) -> Members | None:
     return members
 
 
-def _declared(path: Path, table: "_Table", rows: Path) -> Declared | None:
-    """The owner's declaration: from the file that the key `about` names or, without it, from `about.json` by the rows.
+def _about(path: Path, table: "_Table", rows: Path) -> Path:
+    """The file of the owner's declaration: what the key `about` names or, without it, `about.json` by the rows.
 
-    The declaration is None if there is no such file. Raises `BadInput` if the named file does not exist.
+    Raises `BadInput` if the named file does not exist.
     """
     about = path.parent / table.text("about") if "about" in table.values else rows.parent / ABOUT
     if about.name != ABOUT or ("about" in table.values and not about.exists()):
         raise BadInput(f"{path}: about: {about}: it must be an existing file called {ABOUT}")
-    return declarations(read_about(about.parent)) if about.exists() else None
+    return about
 
 
 def read_federation_file(path: Path) -> FederationFile:
