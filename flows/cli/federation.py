@@ -52,7 +52,7 @@ trusted = "trusted.pem"
 [policy]
 level = "sums"
 # algorithms = ["secure-sum", "fed-pc"]      # allowed algorithms
-# steps = ["regressions", "diagnosis"]      # allowed further exchanges, for parameters, diagnoses and resamples
+# steps = ["regressions", "diagnosis"]      # allowed exchanges after the rounds: parameters, diagnoses, resamples
 # epsilon = 1.0      # maximum ε of a run; runs without an ε are then refused
 # total_epsilon = 3.0      # maximum ε of all runs together
 # delta = 1e-8      # the δ of these maxima; default: 1/n² with n rows in this silo
@@ -60,7 +60,7 @@ level = "sums"
 silos = 3      # minimum number of silos in a secure sum
 rows = 50      # minimum number of rows of this silo in a run
 changed_rows = 10      # without an ε: minimum number of changed rows between two publications, if any row changes
-# cells = 5      # smaller counts of this silo become 0 before they enter a sum
+# cells = 5      # smaller counts of this silo become 0 before they enter a sum; not for mixed data
 # variables = 4      # maximum number of variables of a count table
 # parameters = 0.33      # maximum number of parameters of a table or regression, as a share of this silo's rows
 

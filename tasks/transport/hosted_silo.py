@@ -7,7 +7,7 @@ restarted if the rows, the name, the coordinator or the certificates' files are 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -96,23 +96,28 @@ class HostedSilo:
         except BadInput as error:
             self.log(f"error: {error}; no call is answered until this is mended")
             self._refusal = "its owner is changing its configuration; its owner sees more in the log"
-            return
-        changed = [one.name for one in fields(SiloFile) if getattr(new, one.name) != getattr(self.file, one.name)]
-        restart = [NEEDS_RESTART[name] for name in changed if name in NEEDS_RESTART]
-        later_on = [AT_NEXT_START[name] for name in changed if name in AT_NEXT_START]
-        if restart:
-            self.log(f"error: {new.path}: {', '.join(restart)} changed: restart this silo; no call is answered before")
+        else:
+            self._apply(new)
+
+    def _apply(self, new: SiloFile) -> None:
+        """Obey the owner's files as they are in `new`."""
+        if restart := _changes(self.file, new, NEEDS_RESTART):
+            self.log(f"error: {new.path}: {restart} changed: restart this silo; no call is answered before")
             self._refusal = "its owner has changed its configuration and must restart it"
             return
         self._refusal = ""
-        if later_on:
-            self.log(f"warning: {new.path}: {', '.join(later_on)} changed: restart this silo to apply it")
-        now_on = [AT_ONCE[name] for name in changed if name in AT_ONCE]
-        if now_on:
+        if later := _changes(self.file, new, AT_NEXT_START):
+            self.log(f"warning: {new.path}: {later} changed: restart this silo to apply it")
+        if at_once := _changes(self.file, new, AT_ONCE):
             self._service.close()
             self.file = new
             self._service = self._serve()
-            self.log(f"{', '.join(now_on)} changed, and applies from now on")
+            self.log(f"{at_once} changed, and applies from now on")
+
+
+def _changes(old: SiloFile, new: SiloFile, names: Mapping[str, str]) -> str:
+    """The keys among `names`, by field, whose values differ in two files."""
+    return ", ".join(key for name, key in names.items() if getattr(old, name) != getattr(new, name))
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
