@@ -30,7 +30,7 @@ def echo(content: bytes) -> bytes:
 
 def identity(folder: Path, holder: str):  # noqa: ANN201 (imported below, as each process needs only a part)
     """The certificate of `holder`."""
-    from fedbnsl.tasks.transport.configuration import Identity
+    from fedbnsl.tasks.transport.certificates import Identity
 
     return Identity(
         folder / holder / f"{holder}.pem", folder / holder / f"{holder}.key", folder / holder / "trusted.pem"

@@ -21,7 +21,7 @@ from fedbnsl.tasks.prefect_tasks import prefect_steps, task_logs
 from fedbnsl.tasks.rounds import MAX_SILO_TASKS, Orchestration
 from fedbnsl.tracking.mlflow.run import RunStart
 from fedbnsl.tracking.outputs import write_outputs
-from fedbnsl.tracking.result import CompletedRun
+from fedbnsl.tracking.result import CompletedRun, expiring
 
 from .engines.artifacts import ProgressArtifact, publish, publish_changes, tag_flow_run
 from .engines.dask import Silos, connect_silos, job_of
@@ -119,6 +119,8 @@ def run_flow(
         except Exception as error:
             log.fail(error)
             raise
+        for line in expiring(finished.result.notes):
+            log.log(line)
         log.finish(finished)
         orchestration.report(lambda: publish(finished))
         if changes := finished.result.changes:

@@ -13,11 +13,10 @@ from typing import TypeVar
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 
+from .kept_files import after_first_line, first_line
 from .staging import name_in_errors, private_opener
 
 T = TypeVar("T")
-
-MAGIC = b"fedbnsl checkpoint 1\n"
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         with name_in_errors(path), open(temporary, "wb", opener=private_opener) as file:
-            file.write(MAGIC + hashlib.sha256(body).digest() + body)
+            file.write(first_line(path) + hashlib.sha256(body).digest() + body)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -65,9 +64,10 @@ def load(path: Path) -> Checkpoint:
         content = path.read_bytes()
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
-    digest, body = content[len(MAGIC) : len(MAGIC) + 32], content[len(MAGIC) + 32 :]
-    if not content.startswith(MAGIC):
-        raise BadInput(f"{path}: not a checkpoint of this version of fedbnsl")
+    if not content.startswith(b"fedbnsl checkpoint"):
+        raise BadInput(f"{path}: not a checkpoint")
+    checked = after_first_line(path, content)
+    digest, body = checked[:32], checked[32:]
     if hashlib.sha256(body).digest() != digest:
         raise BadInput(f"{path}: the checkpoint is damaged")
     return wire.decode(Checkpoint, body)

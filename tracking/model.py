@@ -1,6 +1,7 @@
 """The model of a run: its network with parameters, for pgmpy and as a file."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from fedbnsl.algorithms.parameters.bif import format_bif
 from fedbnsl.algorithms.parameters.network_json import network_as_json
 from fedbnsl.algorithms.parameters.networks import Network
 
+from .kept_files import with_format
 from .result import RunResult
 
 MODELS = ("model.bif", "model.json")
@@ -63,7 +65,8 @@ def model_file(result: RunResult) -> dict[str, str]:
         return {}
     if network.discrete:
         return {"model.bif": format_bif(network)}
-    return {"model.json": json.dumps(network_as_json(network), indent=1, ensure_ascii=False) + "\n"}
+    content = with_format(Path("model.json"), network_as_json(network))
+    return {"model.json": json.dumps(content, indent=1, ensure_ascii=False) + "\n"}
 
 
 def as_pgmpy(content: dict[str, Any]) -> Any:

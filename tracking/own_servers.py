@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
 
-from .staging import create_private_folder
+from .kept_files import after_first_line, first_line
+from .staging import create_private_folder, notice
 
 HOME = "FEDBNSL_HOME"
 """the environment variable that names the folder of all databases; without it, MLflow's database is in the working
@@ -111,6 +112,7 @@ def sign_in_to_mlflow(uri: str) -> None:
 class Announcement:
     """The announcement of one server; without effect if another server is announced already."""
 
+    file: Path
     lock: int | None
     """the open file; None if another server is announced, or after the lock has passed to the server"""
 
@@ -121,7 +123,7 @@ class Announcement:
     def name(self, url: str) -> None:
         """Write the URL of the API, which now answers, and close the file here: then only the server has the lock."""
         if self.lock is not None:
-            os.pwrite(self.lock, url.encode(), 0)
+            os.pwrite(self.lock, first_line(self.file) + url.encode(), 0)
         self.close()
 
     def close(self) -> None:
@@ -136,7 +138,7 @@ def announcement(home: Path, kind: ServerKind) -> Iterator[Announcement]:
     """Yield the announcement of a server that is started within the block, in the folder `home`."""
     create_private_folder(home)
     file = os.open(home / kind.file, os.O_RDWR | os.O_CREAT, 0o600)
-    public = Announcement(file)
+    public = Announcement(home / kind.file, file)
     try:
         if locked_elsewhere(file):
             public.close()
@@ -161,9 +163,14 @@ def announced_server(home: Path, token: Callable[[], str], kind: ServerKind) -> 
         status = os.fstat(file)
         if status.st_uid != os.getuid() or status.st_mode & 0o077 or not locked_elsewhere(file, fcntl.LOCK_SH):
             return None
-        url = os.pread(file, 1000, 0).decode(errors="replace")
+        content = os.pread(file, 1000, 0)
     finally:
         os.close(file)
+    try:
+        url = after_first_line(home / kind.file, content).decode(errors="replace")
+    except BadInput as other:
+        notice(f"{other}; this run does without that server")
+        return None
     return url if url and _takes(f"{url}{kind.probe}", token()) else None
 
 

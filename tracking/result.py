@@ -1,7 +1,7 @@
 """The result of a run, from which output files, reports and MLflow records are written."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -244,6 +244,15 @@ SUPPRESSED_CELLS = (
     "those of the pooled rows"
 )
 """the note on a run over silos whose owners suppress cells; it names neither silos nor cells"""
+EXPIRES = "expires on"
+"""the words that mark a note about a certificate, which a run repeats in its last lines"""
+
+
+def expiring(notes: Iterable[str]) -> list[str]:
+    """The warnings among the `notes` of a run about certificates that expire soon."""
+    return [f"warning: {line}" for line in notes if EXPIRES in line]
+
+
 NO_PARAMETERS = Parameters(None, "parameters were not requested")
 
 

@@ -117,6 +117,9 @@ class Entry:
     kinds: tuple[Kind, ...] = ("continuous",)
     takes: tuple[Feature, ...] = ()
     """the features that its data may have; refusals, `fedbnsl algorithms` and the documents follow from it"""
+    prepares: bool = False
+    """whether it is an exchange before round 1 without which some data cannot be learned from; an owner who allows the
+    algorithm allows it"""
     reach: int = 1
     """for time series, the number of earlier rows in a window for each lag of the settings"""
     fills: bool = False

@@ -63,6 +63,7 @@ STEPS: dict[str, Entry] = {
         disclosure="the silo's part of the means and second moments of all windows of at most 6 rows, once; masked "
         "with --secure",
         maker=lazy_factory("dynamic.lag_order:LagOrder"),
+        prepares=True,
         kinds=SERIES,
         takes=("series in passes",),
     ),

@@ -10,6 +10,7 @@ STEPS: dict[str, Entry] = {
         source="ours",
         disclosure="once, log2 of the standard deviation of each column, masked",
         maker=lazy_factory("statistics.moments:Units"),
+        prepares=True,
         kinds=("continuous", "mixed", *SERIES),
         takes=("empty cells", "rows in passes"),
     ),
@@ -20,6 +21,7 @@ STEPS: dict[str, Entry] = {
         disclosure="once, sums of products of pairs of cells, and numbers of these pairs; about ten times, expected "
         "second moments; masked if the run is",
         maker=lazy_factory("statistics.em:ExpectationMaximisation"),
+        prepares=True,
         kinds=("continuous", "mixed"),
         takes=("empty cells", "rows in passes"),
     ),

@@ -21,6 +21,7 @@ from fedbnsl.algorithms.graphs.edge_figures import FIGURES, EdgeFigures, EdgeKey
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure, read_structures
+from fedbnsl.tracking.kept_files import format_of, without_format
 from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import (
     Diagnosed,
@@ -162,7 +163,7 @@ def _json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError(f"a {type(content).__name__}")
-        return content
+        return without_format(path, content) if format_of(path) else content
 
 
 def _table(path: Path) -> list[dict[str, Any]]:

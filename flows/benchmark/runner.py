@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.tracking.kept_files import with_format, without_format
 from fedbnsl.tracking.mlflow.store import log_benchmark
 from fedbnsl.tracking.staging import write_files
 
@@ -95,7 +96,7 @@ def run_benchmark(
     left = [cell for cell in cells if cell.key not in rows]
     with (out / JOURNAL).open("a", encoding="utf-8") as journal:
         for row in _results(left, workers):
-            journal.write(json.dumps(row) + "\n")
+            journal.write(json.dumps(with_format(out / JOURNAL, row)) + "\n")
             journal.flush()
             os.fsync(journal.fileno())
             rows[row["key"]] = row
@@ -118,7 +119,7 @@ def _journal(out: Path) -> dict[str, dict[str, Any]]:
     if (out / JOURNAL).exists():
         for line in (out / JOURNAL).read_text("utf-8").splitlines():
             try:
-                row = json.loads(line)
+                row = without_format(out / JOURNAL, json.loads(line))
                 rows[row["key"]] = row
             except (json.JSONDecodeError, KeyError, TypeError):
                 continue

@@ -11,12 +11,16 @@ from fedbnsl.algorithms.errors import BadInput
 
 def serve_federation(path: Path) -> None:
     """Serve the federation in the file at `path` until a signal arrives; raises `BadInput` if it cannot listen."""
+    from fedbnsl.tasks.transport.certificates import expiry_warnings
     from fedbnsl.tasks.transport.configuration import read_federation_file
     from fedbnsl.tasks.transport.relay import run_relay
 
     from ..terminal.daemon import log_line, run_until_signal
 
     file = read_federation_file(path)
+    validities = file.identity.validities()
+    for line in (*map(str, validities), *(f"warning: {line}" for line in expiry_warnings(validities))):
+        log_line(line)
     # Each rejected handshake leaves 300 kB in a cycle of references. By default, Python collects cycles so seldom that
     # a stranger who connects again and again occupies 450 MB.
     gc.freeze()

@@ -12,7 +12,7 @@ import typer
 from fedbnsl.algorithms.errors import BadInput
 
 if TYPE_CHECKING:
-    from fedbnsl.tasks.transport.configuration import Authority
+    from fedbnsl.tasks.transport.certificates import Authority
 
 AUTHORITIES = "authorities"
 """the folder of the signing keys, with which any silo or coordinator of the federation can be certified"""
@@ -52,7 +52,7 @@ trusted = "trusted.pem"
 [policy]
 level = "sums"
 # algorithms = ["secure-sum", "fed-pc"]      # allowed algorithms
-# steps = ["regressions", "diagnosis"]      # allowed further exchanges, for parameters, diagnoses and resamples
+# steps = ["regressions", "diagnosis"]      # allowed exchanges after the rounds: parameters, diagnoses, resamples
 # epsilon = 1.0      # maximum ε of a run; runs without an ε are then refused
 # total_epsilon = 3.0      # maximum ε of all runs together
 # delta = 1e-8      # the δ of these maxima; default: 1/n² with n rows in this silo
@@ -60,11 +60,11 @@ level = "sums"
 silos = 3      # minimum number of silos in a secure sum
 rows = 50      # minimum number of rows of this silo in a run
 changed_rows = 10      # without an ε: minimum number of changed rows between two publications, if any row changes
-# cells = 5      # smaller counts of this silo become 0 before they enter a sum
+# cells = 5      # smaller counts of this silo become 0 before they enter a sum; not for mixed data
 # variables = 4      # maximum number of variables of a count table
 # parameters = 0.33      # maximum number of parameters of a table or regression, as a share of this silo's rows
 
-# The certificates of the other silos, by SHA-256 fingerprint: compare the fingerprints with their owners.
+# The keys of all silos, by SHA-256 fingerprint: compare the fingerprints with their owners. A renewal keeps the key.
 # The silo refuses a secure sum with any other silo, because a coordinator could have invented that silo.
 [members]
 {members}
@@ -78,7 +78,8 @@ def init_federation(folder: Path, silos: Iterable[str], address: str) -> None:
     folder, and if `folder` has other files but no federation.
     """
     from fedbnsl.data.folder.check import check_silo_name
-    from fedbnsl.tasks.transport.configuration import COORDINATOR, endpoint, load_or_create_authority
+    from fedbnsl.tasks.transport.certificates import COORDINATOR, load_or_create_authority
+    from fedbnsl.tasks.transport.configuration import endpoint
 
     names, where = sorted(set(silos)), endpoint(address, "--address")
     for name in names:
@@ -108,7 +109,7 @@ def init_federation(folder: Path, silos: Iterable[str], address: str) -> None:
 
 
 def _coordinator(folder: Path, own: Authority, of_silos: Authority, names: list[str], address: str) -> None:
-    from fedbnsl.tasks.transport.configuration import COORDINATOR, issue, write_trusted
+    from fedbnsl.tasks.transport.certificates import COORDINATOR, issue, write_trusted
 
     folder.mkdir(mode=0o700)
     issue(own, COORDINATOR, folder, COORDINATOR)
@@ -120,14 +121,22 @@ def _coordinator(folder: Path, own: Authority, of_silos: Authority, names: list[
 
 def _members(folder: Path) -> list[str]:
     """The lines of `[members]`: the name and the fingerprint of every silo of the federation in `folder`."""
-    from fedbnsl.tasks.transport.configuration import COORDINATOR, certificate_fingerprint
+    from fedbnsl.tasks.transport.certificates import COORDINATOR, key_fingerprint
 
-    there = {path.name: path / f"{path.name}.pem" for path in sorted(folder.iterdir()) if path.name != COORDINATOR}
-    return [f'"{name}" = "{certificate_fingerprint(file)}"' for name, file in there.items() if file.exists()]
+    there = _certificates_of(folder)
+    return [f'"{name}" = "{key_fingerprint(file)}"' for name, file in there.items() if name != COORDINATOR]
+
+
+def _certificates_of(folder: Path) -> dict[str, Path]:
+    """The certificate of each member of the federation in `folder`, by name; raises `BadInput` for another folder."""
+    if not (folder / AUTHORITIES).is_dir():
+        raise BadInput(f"{folder}: has no folder {AUTHORITIES}; give the folder of `fedbnsl federation init`")
+    files = {path.name: path / f"{path.name}.pem" for path in sorted(folder.iterdir())}
+    return {name: file for name, file in files.items() if file.exists()}
 
 
 def _issue_silo(folder: Path, name: str, own: Authority, of_coordinators: Authority) -> None:
-    from fedbnsl.tasks.transport.configuration import issue, write_trusted
+    from fedbnsl.tasks.transport.certificates import issue, write_trusted
 
     folder.mkdir(mode=0o700)
     issue(own, name, folder, name)
@@ -135,8 +144,53 @@ def _issue_silo(folder: Path, name: str, own: Authority, of_coordinators: Author
     write_trusted(folder / "trusted.pem", of_coordinators)
 
 
+def renew_certificates(folder: Path, members: Iterable[str]) -> None:
+    """Renew the certificates of `members` in the federation in `folder`, of all without `members`; print the files.
+
+    A member is a silo, or "coordinator". An authority whose certificate would expire before the renewed ones is renewed
+    first. Keys stay as they are, so no other member is affected. Raises `BadInput` for a folder without the authorities
+    of a federation, an unknown member, and an unusable file.
+    """
+    from fedbnsl.tasks.transport.certificates import COORDINATOR, read_authority, renew, validity_of_file, write_trusted
+
+    files = _certificates_of(folder)
+    chosen = sorted(set(members)) or list(files)
+    for name in chosen:
+        if name not in files:
+            raise BadInput(f"--members: {folder} has no certificate of '{name}'; available: {', '.join(files)}")
+    kinds = ("coordinators", "silos")
+    known = [read_authority(folder / AUTHORITIES, kind) for kind in kinds]
+    of_coordinators, of_silos = (
+        _renewed_if_old(one, folder / AUTHORITIES / f"{kind}.pem") for one, kind in zip(known, kinds, strict=True)
+    )
+    for name in chosen:
+        renew(of_coordinators if name == COORDINATOR else of_silos, files[name])
+        recipient = "the coordinator" if name == COORDINATOR else f"the owner of {name}"
+        print(f"{files[name]}: for {recipient}; {validity_of_file(files[name])}")
+    for name, file in files.items() if [of_coordinators, of_silos] != known else ():
+        trusted = file.with_name("trusted.pem")
+        write_trusted(trusted, *((of_silos,) if name == COORDINATOR else ()), of_coordinators)
+        print(f"{trusted}: for the recipient of {file.name}")
+    print(
+        "these files are no secrets; each recipient replaces the file of the same name; a silo uses it after its next "
+        "start or reconnection, a coordinator from the next connection on"
+    )
+
+
+def _renewed_if_old(authority: Authority, file: Path) -> Authority:
+    """The `authority` of `file`, renewed there if its certificate would expire before one that it issues now."""
+    from fedbnsl.tasks.transport.certificates import outlives_certificates, pem, renewed_authority, replace_file
+
+    if outlives_certificates(authority):
+        return authority
+    renewed = renewed_authority(authority)
+    replace_file(file, pem(renewed.certificate))
+    print(f"{file}: renewed, with the same key; keep it offline")
+    return renewed
+
+
 def _print_recipients(folder: Path, names: list[str], members: list[str], new: bool) -> None:
-    from fedbnsl.tasks.transport.configuration import COORDINATOR
+    from fedbnsl.tasks.transport.certificates import COORDINATOR
 
     print(
         f"{folder / AUTHORITIES}: keys that sign certificates; keep them offline, away from the coordinator's machine"
@@ -175,6 +229,20 @@ def init(
     Example: fedbnsl federation init study --silos clinic,lab,ward --address coordinator.example.org:8786
     """
     init_federation(folder, [name.strip() for name in silos.split(",") if name.strip()], address)
+
+
+@app.command()
+def renew(
+    folder: Annotated[Path, typer.Argument(help="The folder of the federation, with its authorities.")],
+    members: Annotated[
+        str, typer.Option(metavar="NAMES", help="Silos, or coordinator, separated by commas; default: all.")
+    ] = "",
+) -> None:
+    """Renew certificates before they expire, without stopping any member.
+
+    Example: fedbnsl federation renew study --members clinic,coordinator
+    """
+    renew_certificates(folder, [name.strip() for name in members.split(",") if name.strip()])
 
 
 @app.command()

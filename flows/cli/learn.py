@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -44,6 +45,8 @@ def run_learn(
     Raises `BadInput` for an unknown engine and for `resume` with the engine inline, and `SilosUnavailable` if the run
     stopped because silos did not respond, and `RunCancelled` if somebody cancelled it in Prefect.
     """
+    from fedbnsl.tracking.result import expiring
+
     from ..engines.resuming import resume_settings
     from ..terminal.summary import as_document, show_result
 
@@ -60,6 +63,8 @@ def run_learn(
         print(as_document(finished), end="")
     elif not quiet:
         show_result(finished)
+    for line in expiring(finished.result.notes):
+        print(line, file=sys.stderr, flush=True)
     resuming = f"to continue: fedbnsl learn --resume {finished.folder}"
     if finished.result.outcome == "silo lost":
         lost = ", ".join(finished.result.lost)

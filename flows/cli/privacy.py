@@ -27,20 +27,41 @@ if TYPE_CHECKING:
     from fedbnsl.algorithms.privacy.zcdp import Forecast, Shares
 
 
+def _charges_in(folder: Path) -> tuple[Schema, dict[str, tuple[Charge, ...]]]:
+    """The schema of the silos of `folder`, and the charges of each."""
+    from fedbnsl.data.folder.folder import read_schema, silo_files
+    from fedbnsl.tasks.silo.ledger import ledger_of
+
+    return read_schema(folder), {silo: ledger_of(path, silo).charges() for silo, path in silo_files(folder).items()}
+
+
+def _charges_of_rows(rows: Path) -> tuple[Schema, dict[str, tuple[Charge, ...]]]:
+    """The schema of one silo's rows, and the charges in the ledgers beside them, by the silo's name in a federation."""
+    from fedbnsl.data.folder.about import Reading
+    from fedbnsl.data.folder.folder import read_schema
+    from fedbnsl.data.folder.formats import silo_of
+    from fedbnsl.tasks.silo.ledger import LEDGER_SUFFIX, FileLedger
+    from fedbnsl.tasks.silo.private_folder import private_folder
+
+    files = sorted(private_folder(rows).glob(f"*{LEDGER_SUFFIX}"))
+    schema = read_schema(rows.parent, Reading(silos=(silo_of(rows),)))
+    return schema, {path.stem: FileLedger(path).charges() for path in files}
+
+
 def show_ledger(folder: Path, delta: float) -> None:
-    """Print the privacy budget that every silo of `folder` has spent, by run and in total."""
+    """Print the privacy budget that every silo of `folder` has spent, by run and in total.
+
+    If `folder` is the file of a silo's rows, as in a federation, the ledgers beside it count under any name of a silo.
+    """
     from rich.table import Table
 
     from fedbnsl.algorithms.privacy.zcdp import delta_for
-    from fedbnsl.data.folder.folder import read_schema, silo_files
-    from fedbnsl.tasks.silo.ledger import ledger_of
     from fedbnsl.tracking.result import NOT_COVERED
 
     from ..terminal.console import console
 
-    schema = read_schema(folder)
+    schema, ledgers = _charges_of_rows(folder) if folder.is_file() else _charges_in(folder)
     delta = delta_for(delta, schema)
-    ledgers = {silo: ledger_of(path, silo).charges() for silo, path in silo_files(folder).items()}
     out = console()
     if not any(ledgers.values()):
         out.print(f"{folder}: no ε has been spent on these rows")
@@ -250,6 +271,9 @@ def plan(
 
 @app.command()
 @options_from_model(LearnOptions, only=("delta",))
-def ledger(options: LearnOptions, folder: Folder) -> None:
+def ledger(
+    options: LearnOptions,
+    folder: Annotated[Path, typer.Argument(help="A folder with one file per silo, or the file of a silo's rows.")],
+) -> None:
     """Show the ε that each silo has spent in every run on these rows."""
     show_ledger(folder, options.delta or 0.0)

@@ -5,8 +5,6 @@ The rows of the silo never leave this machine.
 
 from __future__ import annotations
 
-import socket
-import ssl
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from fedbnsl.data.folder.profile import ColumnProfile
     from fedbnsl.data.folder.table import Mapper
     from fedbnsl.tasks.silo.rows import AnyDescribed
-    from fedbnsl.tasks.transport.configuration import Identity, SiloFile
+    from fedbnsl.tasks.transport.configuration import SiloFile
 
 
 def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
@@ -29,11 +27,9 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
     Raises `BadInput`, before it connects to the coordinator, if the file or the rows cannot be used.
     """
     from fedbnsl.algorithms import registry
-    from fedbnsl.tasks.silo.messages import answer
-    from fedbnsl.tasks.silo.service import SiloService
-    from fedbnsl.tasks.silo.source import FileSource
     from fedbnsl.tasks.transport import channel
     from fedbnsl.tasks.transport.configuration import read_silo_file
+    from fedbnsl.tasks.transport.hosted_silo import HostedSilo
 
     from ..servers.supervisor import supervise, within_seconds
     from ..terminal.daemon import log_line, run_until_signal
@@ -46,14 +42,14 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
         log_line(line)
     supervise(file.memory_bytes, log_line)
     readers = file.readers(log_line)
-    service = SiloService(file.name, FileSource(file.name, file.data, mapper=readers.map), guard=file.guard(log_line))
-    answers = within_seconds(lambda content: answer(service, content, log_line), file.call_seconds, log_line)
+    silo = HostedSilo(file, readers, log_line, name, data)
+    answers = within_seconds(silo.answer, file.call_seconds, log_line)
     try:
         described_rows(file, readers.map)
         registry.prepare_messages()
         run_until_signal(lambda: channel.serve_silo(file.name, file.coordinator, file.identity, answers, log_line))
     finally:
-        service.close()
+        silo.close()
         readers.close()
 
 
@@ -66,7 +62,9 @@ def check_silo(path: Path, name: str | None, data: Path | None) -> None:
 
     file = read_silo_file(path, name, data)
     file.require_declared()
-    print(f"silo {file.name}: certificate, key and trusted certificates match")
+    print(f"silo {file.name}: certificate and key match, and both are usable")
+    for validity in file.identity.validities():
+        print(validity)
     readers = file.readers(print)
     try:
         lines = disclosure_lines(file, readers.map)
@@ -74,7 +72,7 @@ def check_silo(path: Path, name: str | None, data: Path | None) -> None:
         readers.close()
     for line in (*lines, *reader_lines(file), *policy_lines(file)):
         print(line)
-    print(coordinator_holder(file))
+    print(coordinator_line(file))
 
 
 FACTS = {
@@ -184,38 +182,32 @@ def policy_lines(file: SiloFile) -> list[str]:
     if file.members is not None:
         lines.append(f"members: {', '.join(sorted(file.members.fingerprints))}")
     lines += [f"warning: {warning}" for warning in file.warnings]
-    return [*lines, f"fingerprint of this silo's certificate, for the other owners: {file.identity.fingerprint()}"]
+    return [*lines, f"fingerprint of this silo's key, for the other owners: {file.identity.fingerprint()}"]
 
 
-def coordinator_holder(file: SiloFile) -> str:
-    """A line that says that the coordinator responds at its address.
+def coordinator_line(file: SiloFile) -> str:
+    """A line that says that the coordinator responds at its address and accepts this silo.
 
-    Raises `BadInput` if nobody responds, and if the other side has no certificate of a coordinator that this silo
-    trusts.
+    Raises `SilosUnavailable` if nobody responds, and `BadInput` with the reason if either side refuses the other.
     """
-    from fedbnsl.tasks.transport.configuration import COORDINATOR
+    import asyncio
 
-    where = file.coordinator
+    from fedbnsl.algorithms.errors import SilosUnavailable
+    from fedbnsl.tasks.transport import channel
+    from fedbnsl.tasks.transport.tls import PeerRefusedError
+
+    async def visit() -> None:
+        connection, _ = await channel.connect(file.coordinator, file.identity, "check")
+        connection.close()
+
     try:
-        holder = _holder_at(file.identity, where.host, where.port)
-    except ValueError as error:
-        raise BadInput(f"{where}: {error}") from None
-    except ssl.SSLError as error:
-        raise BadInput(f"{where}: the other side has no certificate that this silo trusts ({error.reason})") from None
-    except OSError as error:
-        raise BadInput(f"{where}: no coordinator answers ({error})") from None
-    if holder != COORDINATOR:
-        raise BadInput(f"{where}: answers with the certificate of '{holder}', not of a coordinator")
-    return f"the coordinator responds at {where}"
-
-
-def _holder_at(identity: Identity, host: str, port: int) -> str:
-    """The holder of the certificate with which `host` answers a client that connects as `silo start` does."""
-    from fedbnsl.tasks.transport.configuration import holder_of
-
-    context = identity.client_context()
-    with socket.create_connection((host, port), timeout=10) as plain, context.wrap_socket(plain) as wrapped:
-        return holder_of(wrapped.getpeercert(binary_form=True) or b"")
+        asyncio.run(visit())
+    except PeerRefusedError as error:
+        raise BadInput(f"{file.coordinator}: {foreign_text(str(error))}") from None
+    except (OSError, ValueError) as error:
+        reason = foreign_text(str(error)) or type(error).__name__
+        raise SilosUnavailable(f"{file.coordinator}: no coordinator answers ({reason})") from None
+    return f"the coordinator responds at {file.coordinator}, and accepts this silo"
 
 
 app = typer.Typer(help="Join a federation; the rows stay on this machine.", no_args_is_help=True, add_completion=False)

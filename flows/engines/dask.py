@@ -17,7 +17,7 @@ from fedbnsl.data.folder.schema_inference import InferredSchema
 from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tasks.silo.guard import with_full_noise
 from fedbnsl.tasks.silo.runs import RunTerms
-from fedbnsl.tasks.transport.channel import connect_to_coordinator
+from fedbnsl.tasks.transport.channel import RelayTransport, connect_to_coordinator
 from fedbnsl.tasks.transport.cluster import DaskTransport, embedded_cluster
 from fedbnsl.tasks.transport.configuration import read_federation_file
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
@@ -162,11 +162,16 @@ def connect_silos(
             connect,
             wrap=lambda algorithm, federation: orchestration.wrap(algorithm, lambda: getattr(federation, "label", "")),
             evaluate=lambda work: orchestration.perform("evaluate", "", work),
-            notes=(*absent, *_policy_notes(settings, inferred), *inferred.notes),
+            notes=(*absent, *_policy_notes(settings, inferred), *inferred.notes, *_warnings(transport)),
         )
         weights = weights_after_pooling(silo_weights) if pooled else silo_weights
         at_sums = tuple(silo for silo, level in inferred.levels.items() if level == "sums")
         yield Silos(session, about, truth, weights, federations, connect, inferred.without_members, at_sums)
+
+
+def _warnings(transport: SiloTransport) -> tuple[str, ...]:
+    """What the coordinator of a federation warns of, such as certificates that expire soon."""
+    return transport.client.warnings if isinstance(transport, RelayTransport) else ()
 
 
 def _terms(job: Job, spec: AlgorithmSpec, run_id: str, schema: Schema, declared: Declared) -> RunTerms:

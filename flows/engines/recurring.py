@@ -29,6 +29,7 @@ from prefect.states import Completed, Failed
 from fedbnsl.algorithms.core.protocol import BROKEN_OFF
 from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, RunCancelled, SilosUnavailable, foreign_text
 from fedbnsl.tracking.comparison import changes_by_fate
+from fedbnsl.tracking.kept_files import after_first_line, first_line
 from fedbnsl.tracking.own_servers import locked_elsewhere
 from fedbnsl.tracking.result import CompletedRun
 from fedbnsl.tracking.staging import create_private_folder, notice
@@ -54,14 +55,15 @@ def ended_run(runs: Path, deployment: str) -> str | None:
     except FileNotFoundError:
         return None
     try:
-        return None if locked_elsewhere(held) else _last(held)[1]
+        return None if locked_elsewhere(held) else _last(_lock_file(runs, deployment), held)[1]
     finally:
         os.close(held)
 
 
-def _last(held: int) -> tuple[datetime | None, str | None]:
+def _last(file: Path, held: int) -> tuple[datetime | None, str | None]:
     """The time when the last run began, and the id of its flow run, by the open lock file; None before the first."""
-    began, _, run = os.pread(held, 200, 0).decode(errors="replace").partition(" ")
+    content = after_first_line(file, os.pread(held, 1000, 0))
+    began, _, run = content.decode(errors="replace").partition(" ")
     return (datetime.fromisoformat(began), run) if run else (None, None)
 
 
@@ -81,11 +83,12 @@ def only_run(runs: Path, deployment: str, due: datetime) -> Iterator[None]:
     try:
         if locked_elsewhere(held):
             raise Superseded("another run of this deployment is in progress")
-        began, _ = _last(held)
+        began, _ = _last(file, held)
         if began and due < began:
             raise Superseded(f"it was due at {due:%Y-%m-%d %H:%M:%S %Z}, before the last run began")
         os.ftruncate(held, 0)
-        os.pwrite(held, f"{datetime.now(UTC).isoformat()} {flow_run.id or uuid4()}".encode(), 0)
+        began_now = f"{datetime.now(UTC).isoformat()} {flow_run.id or uuid4()}"
+        os.pwrite(held, first_line(file) + began_now.encode(), 0)
         yield
     finally:
         os.close(held)

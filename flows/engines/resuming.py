@@ -13,12 +13,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tracking.checkpoint import Checkpoint, load, save
+from fedbnsl.tracking.kept_files import with_format, without_format
 from fedbnsl.tracking.staging import create_private_folder, name_in_errors, remove_leftovers, write_private
 
 from ..job.job import Job
@@ -139,7 +139,7 @@ def write_started(folder: Path, started: Started) -> None:
         "federation": started.settings.federation and str(Path(started.settings.federation).absolute()),
     }
     pins = {silo: [pin.rows, pin.seal] for silo, pin in started.pins.items()}
-    content = {**vars(started), "settings": settings, "pins": pins}
+    content = with_format(folder / STARTED, {**vars(started), "settings": settings, "pins": pins})
     with name_in_errors(folder / STARTED):
         write_private(folder / f".{STARTED}", json.dumps(content, indent=1).encode())
     os.replace(folder / f".{STARTED}", folder / STARTED)
@@ -151,7 +151,7 @@ def read_started(folder: Path) -> Started:
     if (folder / "metrics.json").exists() and not path.exists():
         raise BadInput(f"{folder}: this run is finished; there is nothing to resume")
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content = without_format(path, json.loads(path.read_text(encoding="utf-8")))
         settings = validate(LearnSettings, content.pop("settings"))
         pins = {silo: Pin(*pin) for silo, pin in content.pop("pins").items()}
         return Started(settings=settings, pins=pins, **content)

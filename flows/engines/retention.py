@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.tracking.kept_files import with_format, without_format
 from fedbnsl.tracking.mlflow.removal import StillUsed, remove_run
 from fedbnsl.tracking.staging import first_line, name_in_errors, write_private
 
@@ -49,17 +50,24 @@ class StoredRun:
 def write_record(folder: Path, record: RunRecord) -> None:
     """Write the record of the run in `folder`."""
     with name_in_errors(folder / RECORD):
-        write_private(folder / RECORD, json.dumps(asdict(record), indent=1).encode())
+        content = with_format(folder / RECORD, asdict(record))
+        write_private(folder / RECORD, json.dumps(content, indent=1).encode())
 
 
 def read_record(folder: Path) -> RunRecord:
-    """The record of the run in `folder`, as far as it is known; an interrupted run has only its MLflow run."""
+    """The record of the run in `folder`, as far as it is known; an interrupted run has only its MLflow run.
+
+    A damaged record names no place. Raises `BadInput` for a record of another format.
+    """
     with suppress(BadInput):
         started = read_started(folder)
         return RunRecord("", "", started.tracking_uri, started.tracking_id)
     try:
-        return RunRecord(**json.loads((folder / RECORD).read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
+        content = json.loads((folder / RECORD).read_text("utf-8"))
+        return RunRecord(**without_format(folder / RECORD, content))
+    except BadInput:
+        raise
+    except (OSError, ValueError, TypeError, AttributeError):
         return RunRecord()
 
 
@@ -115,7 +123,12 @@ def remove(run: StoredRun, forget_flow_run: Forget = lambda flow_run: None) -> N
 
 def remove_surplus(runs: Path, deployment: str, keep: int) -> Iterator[str]:
     """Remove the runs of `deployment` beyond the `keep` newest ones; yields a line for each run that stays."""
-    for run in surplus_runs(runs, deployment, keep):
+    try:
+        surplus = surplus_runs(runs, deployment, keep)
+    except BadInput as why:
+        yield str(why)
+        return
+    for run in surplus:
         try:
             remove(run, _forget_flow_run)
         except BadInput as why:

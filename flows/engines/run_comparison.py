@@ -24,6 +24,7 @@ from fedbnsl.data.folder.folder import TRUTH, place_of
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.tasks.silo.publications import FewRowsChanged
 from fedbnsl.tracking.comparison import Comparison, PastRun, compare_runs
+from fedbnsl.tracking.kept_files import with_format, without_format
 from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import RunResult
 from fedbnsl.tracking.staging import create_private_folder, first_line, notice, write_private
@@ -41,9 +42,11 @@ def read_run(folder: Path) -> PastRun:
     """
     config = folder / "config.json"
     try:
-        content = json.loads(config.read_text("utf-8"))
+        content = without_format(config, json.loads(config.read_text("utf-8")))
         name, variables = str(content["name"]), tuple(map(str, content["variables"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, BadInput):
+            raise
         raise BadInput(
             f"{folder}: no finished run: config.json cannot be read; give a folder such as runs/NAME"
         ) from None
@@ -68,8 +71,10 @@ def network_in(folder: Path) -> Network | None:
     try:
         if bif.is_file():
             return parse_bif(bif.read_text("utf-8"), str(bif))
-        return network_from_json(json.loads(other.read_text("utf-8")), str(other)) if other.is_file() else None
-    except (OSError, ValueError, RecursionError) as error:
+        if not other.is_file():
+            return None
+        return network_from_json(without_format(other, json.loads(other.read_text("utf-8"))), str(other))
+    except (OSError, ValueError, RecursionError, AttributeError) as error:
         if isinstance(error, BadInput):
             raise
         raise BadInput(f"{folder}: its model cannot be read: {first_line(error)}") from None
@@ -96,12 +101,14 @@ def last_run_file(runs: Path, deployment: str) -> Path:
 
 
 def read_last_run(file: Path) -> LastRun | None:
-    """The last run; None if there is none, or if the file is damaged."""
+    """The last run; None if there is none, or if the file is damaged; raises `BadInput` for another format."""
     try:
-        content = json.loads(file.read_text("utf-8"))
+        content = without_format(file, json.loads(file.read_text("utf-8")))
         seals = {str(silo): str(seal) for silo, seal in content["seals"].items()}
         return LastRun(str(content["folder"]), str(content["question"]), seals)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, BadInput):
+            raise
         return None
 
 
@@ -110,7 +117,7 @@ def write_last_run(file: Path, last: LastRun) -> None:
     create_private_folder(file.parent)
     temporary = file.with_name(f"{file.name}.{os.getpid()}")
     try:
-        write_private(temporary, json.dumps(asdict(last), indent=1).encode())
+        write_private(temporary, json.dumps(with_format(file, asdict(last)), indent=1).encode())
         os.replace(temporary, file)
     finally:
         temporary.unlink(missing_ok=True)

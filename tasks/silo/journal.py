@@ -23,6 +23,7 @@ from types import TracebackType
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.tracking.kept_files import require_database
 
 from .private_folder import BadRecord, make_private_file, make_private_folder, private_folder
 from .seals import SECRET_BYTES, silo_secret
@@ -84,6 +85,7 @@ class Journal:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA secure_delete = ON")
+            require_database(path, self._db, BadRecord)
             self._db.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise BadRecord(f"{path.parent}: the silo's journal cannot be written to this folder ({error})") from None

@@ -18,6 +18,7 @@ from pathlib import Path
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.privacy.ledger import ChargeRequest, decide
+from fedbnsl.tracking.kept_files import require_database
 
 from .journal import keyed_checksum
 from .private_folder import BadRecord, make_private_file, make_private_folder, private_folder
@@ -141,6 +142,7 @@ def _open(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=30, isolation_level=None)
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA secure_delete = ON")
+    require_database(path, db, BadRecord)
     db.executescript(LEDGER_SCHEMA)
     present = {row[1] for row in db.execute("PRAGMA table_info(charges)")}
     for name in ADDED_COLUMNS:

@@ -1,12 +1,13 @@
-"""The silos whose certificates an owner knows, and the signatures of their mask keys.
+"""The silos whose keys an owner knows, and the signatures of their mask keys.
 
 The masks of a secure sum hide a summand only if the other silos are real: a coordinator that invents silos knows
 their masks. So every silo signs its mask keys, together with the session, with the private key of its certificate. A
-silo refuses mask keys whose signature does not belong to a certificate that the silo's owner knows.
+silo refuses mask keys whose signature does not belong to a key that the silo's owner knows.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -26,13 +27,13 @@ SIGNED = b"fedbnsl mask keys\0"
 
 @dataclass(frozen=True)
 class Members:
-    """The silos whose certificates an owner knows, and the owner's own certificate and key."""
+    """The silos whose keys an owner knows, and the owner's own certificate and key."""
 
     fingerprints: Mapping[str, str]
-    """by silo, the SHA-256 fingerprint of its certificate in hexadecimal"""
-    certificate: bytes = field(repr=False)
+    """by silo, the SHA-256 fingerprint of the key of its certificate in hexadecimal"""
+    certificate: bytes = field(repr=False, compare=False)
     """the owner's certificate in DER"""
-    key: ec.EllipticCurvePrivateKey = field(repr=False)
+    key: ec.EllipticCurvePrivateKey = field(repr=False, compare=False)
 
     @classmethod
     def read(cls, fingerprints: Mapping[str, str], certificate: bytes, key: bytes) -> Members:
@@ -52,7 +53,7 @@ class Members:
 
     @property
     def own_fingerprint(self) -> str:
-        """The fingerprint of the owner's own certificate."""
+        """The fingerprint of the owner's own key."""
         from cryptography import x509
 
         return fingerprint_of(x509.load_der_x509_certificate(self.certificate))
@@ -68,7 +69,7 @@ class Members:
     def check(self, session: SecureSession, silo: str, peer: str, attested: bytes, size: int) -> bytes:
         """The keys of `peer`, the first `size` bytes of `attested`; raises `Refused` unless `peer` has signed them.
 
-        The certificate of the signature must have the fingerprint that the owner knows for `peer`.
+        The key of the signature must have the fingerprint that the owner knows for `peer`.
         """
         from cryptography import x509
         from cryptography.exceptions import InvalidSignature
@@ -82,7 +83,7 @@ class Members:
             public = loaded.public_key()
             known = fingerprint_of(loaded) == self.fingerprints.get(peer)
             if not known or not isinstance(public, ec.EllipticCurvePublicKey):
-                raise Refused(f"{silo} refuses to share: it does not know the certificate of {peer}")
+                raise Refused(f"{silo} refuses to share: it does not know the key of {peer}")
             public.verify(signature, _statement(session, peer, keys), ec.ECDSA(hashes.SHA256()))
         except (InvalidSignature, ValueError, TypeError, KeyError):
             raise Refused(f"{silo} refuses to share: the mask keys of {peer} are not signed by {peer}") from None
@@ -90,10 +91,14 @@ class Members:
 
 
 def fingerprint_of(certificate: x509.Certificate) -> str:
-    """The SHA-256 fingerprint of a certificate, in hexadecimal."""
-    from cryptography.hazmat.primitives import hashes
+    """The SHA-256 fingerprint of the public key of a certificate, in hexadecimal.
 
-    return certificate.fingerprint(hashes.SHA256()).hex()
+    A renewed certificate has the same key, so its holder is still known to the other owners.
+    """
+    from cryptography.hazmat.primitives import serialization
+
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return hashlib.sha256(certificate.public_key().public_bytes(serialization.Encoding.DER, form)).hexdigest()
 
 
 def _statement(session: SecureSession, silo: str, keys: bytes) -> bytes:

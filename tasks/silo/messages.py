@@ -30,6 +30,8 @@ from .rows import Described, DescribedEvents, DescribedPooled, DescribedSeries
 from .runs import RunTerms, require_run_name
 from .secure_sums import SecureSumRequest
 
+PROTOCOL_VERSION = 1
+"""the version of everything that coordinator and silos send each other; both need the same one"""
 MAX_CALL_BYTES = 1 << 30
 """maximum number of bytes of a call that a silo decodes"""
 
@@ -143,8 +145,7 @@ def answer(service: Answering, packed: bytes, log: Callable[[str], None] = lambd
     except (ValueError, RecursionError, MemoryError) as error:
         reason = error if isinstance(error, BadInput) else type(error).__name__
         refusal = NotAllowed(f"silo {service.name}: what it received is not a call of this version ({reason})")
-        log(f"refused: {refusal}")
-        return _refused(service, "", refusal)
+        return refuse(service, refusal, log)
     try:
         value = call.on(service)
         kind = next(at for at, kind in enumerate(ANSWERS[call.method]) if _is_a(value, kind))
@@ -160,6 +161,12 @@ def answer(service: Answering, packed: bytes, log: Callable[[str], None] = lambd
         known = isinstance(error, (*ERRORS.values(),))
         log(f"refused: {error}" if known else f"error: {call.method}: {type(error).__name__}: {error}")
         return _refused(service, call.run, error)
+
+
+def refuse(service: Answering, refusal: NotAllowed, log: Callable[[str], None]) -> bytes:
+    """The answer to any call with which `service` refuses it, as bytes; `log` gets a line."""
+    log(f"refused: {refusal}")
+    return _refused(service, "", refusal)
 
 
 def _is_a(value: Any, kind: Any) -> bool:

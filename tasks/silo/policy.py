@@ -33,7 +33,8 @@ class Policy:
     algorithms: tuple[str, ...] = ()
     """algorithms that may run; if empty, all algorithms may run"""
     steps: tuple[str, ...] | None = None
-    """further exchanges that a run may request (parameters, diagnoses, resamples …); if None, all are allowed"""
+    """further exchanges that a run may request (parameters, diagnoses, resamples …); if None, all are allowed; those
+    that prepare round 1 (`Entry.prepares`) are always allowed"""
     epsilon: float = math.inf
     """the largest ε of a run at the owner's δ; if it is finite, runs that promise no ε are refused"""
     total_epsilon: float = math.inf
@@ -127,7 +128,8 @@ class Policy:
 
     def _refusal_reason(self, silo: str, spec: AlgorithmSpec, schema: Schema, behind_masks: bool) -> str:
         """The reason to refuse a run, "" if the policy allows it."""
-        steps = [*((spec.name,) if spec.name in registry.STEPS else ()), *(one.name for one in spec.wrappers)]
+        limited = spec.name in registry.STEPS and not registry.STEPS[spec.name].prepares
+        steps = [*((spec.name,) if limited else ()), *(one.name for one in spec.wrappers)]
         odd = [name for name in steps if self.steps is not None and name not in self.steps]
         if odd:
             return f"step {odd[0]} is not allowed; allowed steps: {', '.join(self.steps or ()) or 'none'}"

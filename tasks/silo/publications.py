@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.statistics.moments import Table, chunks, over_parts
+from fedbnsl.tracking.kept_files import require_database
 
 from .journal import Journal, keyed_checksum
 from .policy import NotAllowed
@@ -320,6 +321,7 @@ class Publications:
             make_private_file(self.path)
             db = sqlite3.connect(self.path, timeout=30)
             db.execute("PRAGMA secure_delete = ON")
+            require_database(self.path, db, BadRecord)
             db.execute(SCHEMA)
         except (OSError, sqlite3.Error):
             raise self._damaged() from None

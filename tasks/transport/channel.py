@@ -1,32 +1,33 @@
 """Messages between owners: frames over TLS, and both clients of the coordinator's relay (`relay.py`).
 
 A frame is a length of 8 bytes and so many bytes, which encode a `Parcel` (`core/wire.py`); a frame of length 0 is a
-ping. The content of a call or an answer is opaque bytes here and in the relay. Both clients connect to the relay and
-listen nowhere: `serve_silo` answers calls, `RelayClient` sends them. As the other side they accept only the holder of a
-coordinator's certificate.
+ping. The first frame of each side is a `Greeting` with its version, whose form is the same in all versions. The content
+of a call or an answer is opaque bytes here and in the relay. Both clients connect to the relay and listen nowhere:
+`serve_silo` answers calls, `RelayClient` sends them. As the other side they accept only the holder of a coordinator's
+certificate.
 """
 
 import asyncio
 import contextlib
 import itertools
-import ssl
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from threading import Thread
-from typing import Literal
+from typing import Literal, Protocol, get_args
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.algorithms.errors import SilosUnavailable, foreign_text
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable, foreign_text
 
-from ..silo.messages import MethodCall
-from .configuration import COORDINATOR, Endpoint, FederationFile, Identity, holder_of
+from ..silo.messages import PROTOCOL_VERSION, MethodCall
+from .certificates import COORDINATOR, Identity, holder_of
+from .configuration import Endpoint, FederationFile
 from .federation import PackedAnswer
+from .tls import CHUNK_BYTES, PeerRefusedError, TlsStream
 
 MAX_FRAME_BYTES = 1 << 30
-CHUNK_BYTES = 1 << 20
-"""maximum number of bytes that one read returns"""
 CONNECTION_LOST = "the connection to the coordinator was lost"
 RETRY_SECONDS = 0.2
 """pause of a run between two attempts to reach a coordinator that does not listen yet"""
@@ -60,7 +61,8 @@ Kind = Literal["present", "refused", "call", "answer", "lost", "release"]
 class Parcel:
     """One message.
 
-    - `present`, the relay's first parcel: the connected `silos`, again after each change; for a silo, its name
+    - `present`, the relay's first parcel: the connected `silos`, again after each change; for a silo, its name. A run
+      also gets the `warnings` of the coordinator, and `refusals`: why peers could not join
     - `refused`, from the relay in place of `present`: a silo may not join, for the reason `note`
     - `call`: from a run for `silo`, or from the relay to this silo; sender and receiver agree on its `number`
     - `answer`: to the call of this `number`, from the silo or from the relay to the run
@@ -74,9 +76,71 @@ class Parcel:
     content: bytes = b""
     note: str = ""
     silos: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
 
 
 wire.prepare(Parcel)
+
+
+Role = Literal["coordinator", "silo", "check", "run"]
+"""what a side of a connection is; a `check` is a silo that does not join"""
+MAX_GREETING_BYTES = 1000
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What each side states first: what it is, and its version."""
+
+    role: Role
+    protocol: int = PROTOCOL_VERSION
+    version: str = field(default_factory=lambda: version("fedbnsl"))
+
+    def pack(self) -> bytes:
+        """The greeting as bytes; this form must never change."""
+        return f"fedbnsl {self.protocol} {self.role} {self.version}".encode()
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "Greeting":
+        """The greeting in `packed`; raises `PeerRefusedError` for anything else."""
+        match packed.split(b" "):
+            case [b"fedbnsl", protocol, role, release] if protocol.isdigit():
+                name: Role = next((one for one in get_args(Role) if one.encode() == role), "silo")
+                return cls(name, int(protocol), foreign_text(release.decode(errors="replace"), 40))
+        raise PeerRefusedError(
+            f"the other side does not state its version: it needs fedbnsl {version('fedbnsl')}, as this side has"
+        )
+
+    def __str__(self) -> str:
+        """The version in words."""
+        return f"fedbnsl {self.version} (protocol {self.protocol})"
+
+    def require_same_protocol(self, other: "Greeting") -> None:
+        """Raise `PeerRefusedError` unless the `other` side has the same version of the protocol."""
+        if self.protocol != other.protocol:
+            raise PeerRefusedError(
+                f"the {other.role} has {other}, and this {self.role} has {self}: install one version at both"
+            )
+
+
+class Stream(Protocol):
+    """The bytes of a connection, as `TlsStream` has them."""
+
+    async def read(self, size: int) -> bytes:
+        """The next bytes, at most `size`; b"" at the end."""
+        ...
+
+    def write(self, content: bytes) -> None:
+        """Send `content`."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until the network has taken most of what was written."""
+        ...
+
+    def close(self, seconds: float) -> None:
+        """Close the connection after what is already sent, and in any case after `seconds`."""
+        ...
 
 
 class Connection:
@@ -85,24 +149,24 @@ class Connection:
     Methods raise `OSError` if the connection is lost, and `ValueError` if the other side violates the protocol.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: ConnectionLimits) -> None:
+    def __init__(self, stream: Stream, limits: ConnectionLimits) -> None:
         """Use an open connection."""
-        self._reader, self._writer, self._limits = reader, writer, limits
+        self._stream, self._limits = stream, limits
         self._patience = limits.first_seconds
         self._sending = asyncio.Lock()
         self._outbox: asyncio.Queue[Parcel] = asyncio.Queue()
 
-    @property
-    def certificate(self) -> bytes:
-        """The verified certificate of the other side, in DER."""
-        certificate: bytes = self._writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        return certificate
+    async def greet(self, role: Role) -> Greeting:
+        """Exchange greetings as `role`; returns that of the other side.
 
-    @property
-    def address(self) -> str:
-        """The address of the other side."""
-        host, port = (self._writer.get_extra_info("peername") or ("unknown", 0))[:2]
-        return Endpoint(host, port).tls
+        Raises `PeerRefusedError` if it has another version of the protocol.
+        """
+        own = Greeting(role)
+        await self._send(own.pack())
+        length = int.from_bytes(await self._read(8))
+        other = Greeting.unpack(await self._read(length) if length <= MAX_GREETING_BYTES else b"")
+        own.require_same_protocol(other)
+        return other
 
     async def receive(self) -> Parcel:
         """The next parcel."""
@@ -119,7 +183,7 @@ class Connection:
         parts = []
         while length:
             async with asyncio.timeout(self._patience):
-                part = await self._reader.read(min(length, CHUNK_BYTES))
+                part = await self._stream.read(min(length, CHUNK_BYTES))
             if not part:
                 raise ConnectionResetError("the other side closed the connection")
             parts.append(part)
@@ -132,11 +196,13 @@ class Connection:
 
     async def send(self, parcel: Parcel | None) -> None:
         """Send `parcel`, None for a ping, as soon as all earlier parcels are sent."""
+        await self._send(wire.encode(parcel) if parcel else b"")
+
+    async def _send(self, frame: bytes) -> None:
         async with self._sending:
-            frame = wire.encode(parcel) if parcel else b""
             # One write per frame: if this task is cancelled, no part of a frame is sent.
-            self._writer.write(len(frame).to_bytes(8) + frame)
-            await self._writer.drain()
+            self._stream.write(len(frame).to_bytes(8) + frame)
+            await self._stream.drain()
 
     async def run(self, *works: Coroutine[object, object, object]) -> None:
         """Keep the connection alive and send what is posted while `works` run, until one of them ends."""
@@ -162,27 +228,31 @@ class Connection:
 
     def close(self) -> None:
         """Close the connection after what is already sent."""
-        self._writer.close()
+        self._stream.close(self._limits.first_seconds)
 
 
-async def connect(where: Endpoint, context: ssl.SSLContext, limits: ConnectionLimits) -> tuple[Connection, Parcel]:
-    """A connection to the relay at `where`, and the relay's first parcel.
+async def connect(
+    where: Endpoint, identity: Identity, role: Role, limits: ConnectionLimits = LIMITS
+) -> tuple[Connection, Parcel]:
+    """A connection of `identity` to the relay at `where` as `role`, and the relay's first parcel.
 
-    Raises `OSError` if nobody responds in time or the relay refuses the connection, and `ValueError` if the other side
-    is not a relay.
+    Raises `PeerRefusedError` if either side refuses the other, other kinds of `OSError` if nobody responds in time, and
+    `ValueError` if the other side is not a relay or a file of `identity` is unusable.
     """
+    context = identity.client_context()
     async with asyncio.timeout(limits.first_seconds):
-        reader, writer = await asyncio.open_connection(
-            where.host, where.port, ssl=context, ssl_shutdown_timeout=limits.first_seconds, limit=CHUNK_BYTES
-        )
-        connection = Connection(reader, writer, limits)
+        streams = await asyncio.open_connection(where.host, where.port, limit=CHUNK_BYTES)
+        stream = TlsStream(*streams, identity, context, server=False)
+        connection = Connection(stream, limits)
         try:
-            holder = holder_of(connection.certificate)
+            await stream.handshake()
+            holder = holder_of(stream.certificate)
             if holder != COORDINATOR:
-                raise ConnectionError(f"the other side has the certificate of '{holder}', not of a coordinator")
+                raise PeerRefusedError(f"the other side has the certificate of '{holder}', not of a coordinator")
+            await connection.greet(role)
             first = await connection.receive()
             if first.kind != "present":
-                raise ConnectionError(first.note or "the other side is not the relay of a coordinator")
+                raise PeerRefusedError(first.note or "the other side is not the relay of a coordinator")
         except BaseException:
             connection.close()
             raise
@@ -190,12 +260,12 @@ async def connect(where: Endpoint, context: ssl.SSLContext, limits: ConnectionLi
 
 
 async def _connect_patiently(
-    where: Endpoint, context: ssl.SSLContext, limits: ConnectionLimits
+    where: Endpoint, identity: Identity, limits: ConnectionLimits
 ) -> tuple[Connection, Parcel]:
     """As `connect`, but waits while nobody listens."""
     while True:
         try:
-            return await connect(where, context, limits)
+            return await connect(where, identity, "run", limits)
         except ConnectionRefusedError:
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -224,9 +294,8 @@ async def serve_silo(
             raise ConnectionError from None
 
     while True:
-        context = identity.client_context()
         try:
-            connection, _ = await connect(where, context, limits)
+            connection, _ = await connect(where, identity, "silo", limits)
         except (OSError, ValueError) as error:
             reason = foreign_text(str(error)) or type(error).__name__
             if last_reason != reason:
@@ -294,6 +363,10 @@ class RelayClient:
         """Prepare a client; `connect` returns a connected one."""
         self._numbers = itertools.count(1)
         self._silos: tuple[str, ...] = ()
+        self.warnings: tuple[str, ...] = ()
+        """lines about the federation that the user should see, such as certificates that expire soon"""
+        self.refusals: tuple[str, ...] = ()
+        """why peers could not join"""
         self._calls: dict[int, PendingBytes] = {}
         self._connection: Connection | None = None
         self._opened: Future[asyncio.AbstractEventLoop] = Future()
@@ -312,13 +385,16 @@ class RelayClient:
     ) -> Iterator["RelayClient"]:
         """Yield a client of the relay at `where`.
 
-        Raises `SilosUnavailable` if none responds within `timeout` seconds; `place` begins the message.
+        Raises `SilosUnavailable` if none responds within `timeout` seconds, and `BadInput` if either side refuses the
+        other; `place` begins the message.
         """
-        client, context = cls(), identity.client_context()
-        thread = Thread(target=lambda: asyncio.run(client._serve(where, context, timeout, limits)), daemon=True)
+        client = cls()
+        thread = Thread(target=lambda: asyncio.run(client._serve(where, identity, timeout, limits)), daemon=True)
         thread.start()
         try:
             client._loop = client._opened.result()
+        except PeerRefusedError as error:
+            raise BadInput(f"{place}{where}: {foreign_text(str(error))}") from None
         except (OSError, ValueError) as error:
             raise SilosUnavailable(
                 f"{place}no coordinator responds at {where} ({type(error).__name__}): start it with "
@@ -356,14 +432,15 @@ class RelayClient:
         if self._calls.pop(number, None) and self._connection:
             self._connection.post(Parcel("release", number))
 
-    async def _serve(self, where: Endpoint, context: ssl.SSLContext, timeout: float, limits: ConnectionLimits) -> None:
+    async def _serve(self, where: Endpoint, identity: Identity, timeout: float, limits: ConnectionLimits) -> None:
         try:
             async with asyncio.timeout(timeout):
-                connection, first = await _connect_patiently(where, context, limits)
+                connection, first = await _connect_patiently(where, identity, limits)
         except Exception as error:
             self._opened.set_exception(error)
             return
-        self._connection, self._silos = connection, first.silos
+        self._connection = connection
+        self._see(first)
         self._opened.set_result(asyncio.get_running_loop())
         with contextlib.suppress(OSError, ValueError):
             await connection.run(self._stopped.wait(), self._receive(connection))
@@ -373,11 +450,15 @@ class RelayClient:
             call.lose(CONNECTION_LOST)
         await self._stopped.wait()
 
+    def _see(self, present: Parcel) -> None:
+        self._silos, self.refusals = present.silos, tuple(map(foreign_text, present.refusals))
+        self.warnings = tuple(dict.fromkeys((*self.warnings, *map(foreign_text, present.warnings))))
+
     async def _receive(self, connection: Connection) -> None:
         while True:
             parcel = await connection.receive()
             if parcel.kind == "present":
-                self._silos = parcel.silos
+                self._see(parcel)
             elif call := self._calls.pop(parcel.number, None):
                 if parcel.kind == "answer":
                     call.future.set_result(parcel.content)
@@ -404,7 +485,12 @@ class RelayTransport:
 def connect_to_coordinator(file: FederationFile, timeout: float = 15.0) -> Iterator[RelayTransport]:
     """Yield the transport to the silos of the federation of `file`.
 
-    Raises `SilosUnavailable` if its coordinator does not respond within `timeout` seconds.
+    Raises `SilosUnavailable` if its coordinator does not respond within `timeout` seconds, and `BadInput` if it refuses
+    this run. If silos are unavailable in the block, the error also states whom the coordinator has refused.
     """
     with RelayClient.connect(file.address, file.identity, timeout, place=f"{file.path}: ") as client:
-        yield RelayTransport(client)
+        try:
+            yield RelayTransport(client)
+        except SilosUnavailable as error:
+            refused = "".join(f"; the coordinator refused: {reason}" for reason in client.refusals)
+            raise type(error)(f"{error}{refused}") from None

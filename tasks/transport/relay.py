@@ -15,11 +15,17 @@ from dataclasses import dataclass, field
 
 from fedbnsl.algorithms.errors import foreign_text
 
-from .channel import CHUNK_BYTES, LIMITS, Connection, ConnectionLimits, Parcel
-from .configuration import Endpoint, Identity, holder_of
+from .certificates import Identity, Validity, expiry_warnings, holder_of, peer_validity
+from .channel import LIMITS, Connection, ConnectionLimits, Parcel
+from .configuration import Endpoint
+from .tls import CHUNK_BYTES, PeerRefusedError, TlsStream
 
 TOO_MANY_CALLS = "the coordinator holds too many calls of this run"
 DIED_REPEATEDLY = "its worker died repeatedly while solving"
+MAX_REFUSED_PEERS = 100
+"""maximum number of peers of which the relay remembers why it has refused them"""
+MAX_SENT_REFUSALS = 5
+"""maximum number of these reasons that a run gets"""
 
 
 @dataclass(eq=False)
@@ -64,19 +70,33 @@ class Relay:
         self._queues: dict[str, _Queue] = {}
         self._numbers = itertools.count(1)
         self._refusals: dict[str, str] = {}
+        self._expiries: dict[str, Validity] = {}
+        """the dates of the certificates of the silos that have joined"""
+        identity.require_coordinator()
+        self._context = identity.server_context()
+        self._files = self._file_times()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a peer until its connection ends; TLS has already rejected peers without a trusted certificate."""
-        connection, peer = Connection(reader, writer, self._limits), "a peer"
+        """Serve a peer until its connection ends; a peer without a trusted certificate is refused."""
+        self._reread_identity()
+        stream = TlsStream(reader, writer, self._identity, self._context, server=True)
+        connection, address = Connection(stream, self._limits), Endpoint(*stream.peer)
+        peer = _peer_at(address.host)
         self._connections.add(connection)
         try:
-            name = holder_of(connection.certificate)
-            if self._identity.is_coordinator(connection.certificate):
-                peer = "a run"
+            async with asyncio.timeout(self._limits.first_seconds):
+                await stream.handshake()
+            certificate, name = stream.certificate, holder_of(stream.certificate)
+            run = self._identity.is_coordinator(certificate)
+            peer = "a run" if run else f"silo {name}"
+            greeting = await connection.greet("coordinator")
+            if run:
                 await self._serve_run(connection)
             else:
-                peer = f"silo {name}"
-                await self._serve_silo(name, connection)
+                only_checks = greeting.role == "check"
+                await self._serve_silo(name, connection, peer_validity(certificate), address, only_checks)
+        except PeerRefusedError as error:
+            self._log_refusal(f"silo {error.holder}" if error.holder else peer, f"{peer}: {error}")
         except ValueError as error:
             self._log_refusal(peer, f"{peer} sends {error}")
         except (OSError, asyncio.CancelledError):
@@ -84,6 +104,21 @@ class Relay:
         finally:
             self._connections.remove(connection)
             connection.close()
+
+    def _file_times(self) -> tuple[float, ...]:
+        files = (self._identity.certificate, self._identity.key, self._identity.trusted)
+        return tuple(file.stat().st_mtime for file in files if file.exists())
+
+    def _reread_identity(self) -> None:
+        """Use renewed certificates from the next connection on; unusable files change nothing."""
+        if self._files != (now := self._file_times()):
+            self._files = now
+            try:
+                self._identity.require_coordinator()
+                self._context = self._identity.server_context()
+                self._log("certificate, key and trusted authorities have been read again")
+            except ValueError as error:
+                self._log(f"warning: {error}; the certificates read before remain in use")
 
     def close(self) -> None:
         """Close all connections."""
@@ -132,17 +167,26 @@ class Relay:
             if call.silo not in self._present:
                 del self._queues[call.silo]
 
-    async def _serve_silo(self, name: str, connection: Connection) -> None:
-        reason = self._objection(name)
+    async def _serve_silo(
+        self, name: str, connection: Connection, expiry: Validity, address: Endpoint, only_checks: bool
+    ) -> None:
+        reason = self._objection(name, only_checks)
         if reason:
-            self._log_refusal(name, reason)
+            self._log_refusal(f"silo {name}", reason)
             await connection.send(Parcel("refused", note=reason))
             return
-        self._refusals.pop(name, None)
+        for peer in (f"silo {name}", _peer_at(address.host)):
+            self._refusals.pop(peer, None)
+        if only_checks:
+            await connection.send(Parcel("present", silos=(name,)))
+            return
         self._present.add(name)
+        self._expiries[name] = expiry
         queue = self._queues.setdefault(name, _Queue())
         answers: dict[int, asyncio.Future[bytes]] = {}
-        self._log(foreign_text(f"silo {name} has joined from {connection.address}"))
+        self._log(foreign_text(f"silo {name} has joined from {address.tls}"))
+        for line in expiry_warnings((expiry,)):
+            self._log(foreign_text(f"warning: {line}"))
         self._announce()
         try:
             await connection.send(Parcel("present", silos=(name,)))
@@ -156,11 +200,11 @@ class Relay:
                 self._forget(first)
                 first.run.connection.post(Parcel("lost", first.number, note=DIED_REPEATEDLY))
 
-    def _objection(self, name: str) -> str:
-        """Why the silo `name` may not join; empty if it may."""
+    def _objection(self, name: str, only_checks: bool) -> str:
+        """Why the silo `name` may not join; empty if it may, or if it `only_checks` and is a member."""
         if self._silos and name not in self._silos:
             return f"silo {name} is not a member: federation.toml lists {', '.join(self._silos)}"
-        if name in self._present:
+        if name in self._present and not only_checks:
             return f"silo {name} already has a worker: a second worker of this name is not accepted"
         return ""
 
@@ -180,7 +224,9 @@ class Relay:
                     await call.run.connection.send(Parcel("answer", call.number, content=content))
 
     def _membership(self) -> Parcel:
-        return Parcel("present", silos=tuple(sorted(self._present)))
+        warnings = expiry_warnings((*self._identity.validities(), *self._expiries.values()))
+        refusals = tuple(self._refusals.values())[-MAX_SENT_REFUSALS:]
+        return Parcel("present", silos=tuple(sorted(self._present)), warnings=warnings, refusals=refusals)
 
     def _announce(self) -> None:
         for run in self._runs:
@@ -189,8 +235,15 @@ class Relay:
     def _log_refusal(self, peer: str, reason: str) -> None:
         # A refused silo tries again every few seconds.
         if self._refusals.get(peer) != reason:
+            if len(self._refusals) >= MAX_REFUSED_PEERS:
+                self._refusals.clear()
             self._refusals[peer] = reason
             self._log(foreign_text(f"refused: {reason}"))
+            self._announce()
+
+
+def _peer_at(host: str) -> str:
+    return f"a peer at {host}"
 
 
 async def _receive_answers(connection: Connection, answers: "dict[int, asyncio.Future[bytes]]") -> None:
@@ -217,9 +270,6 @@ async def run_relay(
         relay.serve,
         host,
         port,
-        ssl=identity.server_context(),
-        ssl_handshake_timeout=limits.first_seconds,
-        ssl_shutdown_timeout=limits.first_seconds,
         limit=CHUNK_BYTES,
     )
     try:

@@ -69,7 +69,7 @@ def load_chain(context: ssl.SSLContext, chain: bytes) -> None:
 
 def create_run_security() -> RunSecurity:
     """New keys for one run."""
-    from .configuration import COORDINATOR, new_authority, new_certificate, pem
+    from .certificates import COORDINATOR, new_authority, new_certificate, pem
 
     authority = new_authority("fedbnsl run")
     coordinator, worker = (

@@ -12,12 +12,12 @@ from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.messages import answer
 from fedbnsl.tasks.silo.policy import UNRESTRICTED
 from fedbnsl.tasks.silo.service import SiloService
-from fedbnsl.tasks.transport.channel import serve_silo
-from fedbnsl.tasks.transport.configuration import (
-    Endpoint,
+from fedbnsl.tasks.transport.certificates import (
     Identity,
     issue,  # noqa: F401 - for tests that issue their own
 )
+from fedbnsl.tasks.transport.channel import serve_silo
+from fedbnsl.tasks.transport.configuration import Endpoint
 from fedbnsl.tasks.transport.relay import run_relay
 
 
@@ -105,8 +105,17 @@ class Owners:
         for silo in list(self.serving):
             self.kill(silo)
         self.end(self.relay)
+        self.run(self._end_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(20)
+
+    @staticmethod
+    async def _end_tasks():
+        """End the tasks that are left, such as those of connections that were just closed."""
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def test_what_a_run_keeps_to_be_resumed_is_private(tmp_path):
 
 
 def test_the_record_of_the_last_run_is_private(tmp_path):
-    write_last_run(tmp_path / "repeat" / "last.json", LastRun("folder", "question", {}))
+    write_last_run(tmp_path / ".repeated" / "last.json", LastRun("folder", "question", {}))
     assert readable_by_others(tmp_path) == []
 
 

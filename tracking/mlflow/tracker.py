@@ -23,6 +23,8 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
+from ..kept_files import after_first_line
+from ..kept_files import first_line as first_line_of
 from ..result import RunResult
 from ..staging import create_private_folder, first_line, notice, private_opener
 from .run import RoundEvent, RunEnd, RunLog, RunStart, ending_of, open_run, reopen_run
@@ -47,7 +49,10 @@ def append_to_outbox(folder: Path, record: RunStart | RoundEvent | RunEnd) -> No
     body = wire.encode(record)
     mark = next(mark for mark, kind in KINDS.items() if isinstance(record, kind))
     create_private_folder(folder)
-    with open(folder / OUTBOX_FILE, "wb" if isinstance(record, RunStart) else "ab", opener=private_opener) as file:
+    path, begins = folder / OUTBOX_FILE, isinstance(record, RunStart)
+    with open(path, "wb" if begins else "ab", opener=private_opener) as file:
+        if begins:
+            file.write(first_line_of(path))
         file.write(mark + len(body).to_bytes(LENGTH, "big") + hashlib.sha256(body).digest() + body)
 
 
@@ -56,7 +61,7 @@ def read_outbox(folder: Path) -> Outbox | None:
     path = folder / OUTBOX_FILE
     if not path.exists():
         return None
-    records = list(_records(path.read_bytes()))
+    records = list(_records(after_first_line(path, path.read_bytes())))
     if not records or not isinstance(records[0], RunStart):
         raise BadInput(f"{path}: damaged; the records of this run for MLflow cannot be read")
     ending = next((one for one in reversed(records) if isinstance(one, RunEnd)), None)

@@ -11,6 +11,7 @@ What is written has passed the publication gate (`publication.py`) before there 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, weighted
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
 
 from ..comparison import COUNTED
+from ..kept_files import with_format
 from ..metrics import MetricValue, shown_in, table_rows
 from ..model import MODELS, model_file
 from ..pictures.delays import share_times
@@ -1047,7 +1049,7 @@ SECTIONS = (
         "settings",
         _settings,
         _settings_lines,
-        files={"config.json": lambda result: files.json_text(files.config(result))},
+        files={"config.json": lambda result: files.json_text(with_format(Path("config.json"), files.config(result)))},
         tables=_candidates,
         specialist=True,
     ),

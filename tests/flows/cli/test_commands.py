@@ -221,7 +221,8 @@ def test_a_run_that_lost_a_silo_leaves_with_a_code_of_its_own(capsys, monkeypatc
     outcomes = ["silo lost", "converged"]
 
     def learned(settings, **how):
-        return SimpleNamespace(folder=tmp_path, result=SimpleNamespace(outcome=outcomes.pop(0), lost=("lab",)))
+        result = SimpleNamespace(outcome=outcomes.pop(0), lost=("lab",), notes=())
+        return SimpleNamespace(folder=tmp_path, result=result)
 
     monkeypatch.setattr(terminal, "learn_and_show", learned)
     monkeypatch.setattr("fedbnsl.flows.terminal.summary.show_result", lambda finished: None)

@@ -17,6 +17,7 @@ from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.cli.privacy import forecast_of, noise_in_counts, weakest_dependence
 from tests.flows.commands import run
+from tests.tasks.silo.test_kept_files import charge
 
 
 @pytest.mark.parametrize(("rows", "noise"), [(4000, 0.0), (4000, 15.0), (20_000, 60.0), (2000, 40.0)])
@@ -111,3 +112,16 @@ def test_the_most_accurate_learner_is_recommended_for_one_silo_and_secure_sums_f
     best = "secure-sum" if silos > 1 else min(errors, key=errors.get)
     assert max(errors.values()) > errors[best]
     assert f"--algorithm {best} --epsilon 5" in " ".join(out.split())
+
+
+def test_an_owner_sees_the_ledger_of_the_silo_beside_its_rows(capsys, tmp_path):
+    """In a federation, the name of the silo is not that of the file, and keys are in the same folder."""
+    rows = tmp_path / "rows.csv"
+    rows.write_text("x,y\n" + "".join(f"{k % 7 + 0.5},{k * k % 11}\n" for k in range(60)))
+    (tmp_path / "clinic.key").write_text("no rows")
+    assert run(capsys, "privacy", "ledger", rows) == (0, f"{rows}: no ε has been spent on these rows\n", "")
+    charge(rows, "clinic")
+    code, said, _ = run(capsys, "privacy", "ledger", rows)
+    assert code == 0
+    assert "clinic" in said
+    assert "0.01" in said

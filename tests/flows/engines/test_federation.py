@@ -1,6 +1,7 @@
 """A federation over TLS: who may connect, what silos refuse, and what a run does without one of them."""
 
 import contextlib
+import html
 import socket
 import ssl
 from pathlib import Path
@@ -23,6 +24,7 @@ from fedbnsl.tasks.transport.channel import connect_to_coordinator, serve_silo
 from fedbnsl.tasks.transport.configuration import read_federation_file
 from tests.flows.owners import identity, owners_of
 from tests.flows.test_learn import SETTINGS, inline, same
+from tests.tasks.transport.test_bad_certificates import DAY, NOW, reissue
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +176,28 @@ def test_a_refused_step_costs_that_part_and_not_the_run(settings, strict):
     assert result.outcome == "out of rounds"
     assert "step regressions is not allowed; allowed steps: refit" in result.parameters.how
     assert [finding.name for finding in result.diagnosed.findings] == ["not diagnosed"]
+
+
+def test_a_run_ends_with_a_warning_about_a_certificate_that_expires(server, owners, tmp_path, capsys):
+    until = NOW + 20.5 * DAY
+    before = [file.read_bytes() for file in sorted((owners.folder / "silo-4").glob("*.pem"))]
+    reissue(owners.folder, "silo-4", (NOW - DAY, until))
+    owners.kill("silo-4")
+    owners.join("silo-4")
+    words = ["learn", "--federation", str(owners.file), "-a", "secure-sum", "--out", str(tmp_path / "out"), "--quiet"]
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == (
+        f"warning: the certificate of 'silo-4' expires on {until:%Y-%m-%d}, in 20 days; `fedbnsl federation renew "
+        "FOLDER --members 'silo-4'` renews it"
+    )
+    assert left.value.code == 0
+    assert last.removeprefix("warning: ") in html.unescape((tmp_path / "out" / "report.html").read_text())
+    for file, content in zip(sorted((owners.folder / "silo-4").glob("*.pem")), before, strict=True):
+        file.write_bytes(content)
+    owners.kill("silo-4")
+    owners.join("silo-4")
 
 
 def interrupted(settings):

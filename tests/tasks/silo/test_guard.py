@@ -1,5 +1,6 @@
 """What a silo on its owner's machine refuses to a lying coordinator."""
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
@@ -24,7 +26,8 @@ from fedbnsl.tasks.silo.policy import NotAllowed, Policy
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloService
-from fedbnsl.tasks.transport.configuration import new_authority, pem, read_silo_file
+from fedbnsl.tasks.transport.certificates import new_authority, pem
+from fedbnsl.tasks.transport.configuration import read_silo_file
 from tests.tasks.broadcasts import first_broadcast
 
 ROWS = 40
@@ -212,7 +215,8 @@ class TestMembers:
         assert set(pinned) == {"a", "b", "c"}
         for name in "abc":
             certificate = x509.load_pem_x509_certificate((federation / name / f"{name}.pem").read_bytes())
-            assert pinned[name] == certificate.fingerprint(certificate.signature_hash_algorithm).hex()
+            encoded = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+            assert pinned[name] == hashlib.sha256(encoded).hexdigest()
 
     def test_silos_that_are_not_pinned_are_refused(self, federation, path):
         asked = terms("secure-sum", {"a": ROWS, "b": ROWS, "invented": ROWS})
@@ -247,7 +251,7 @@ class TestMembers:
         def forge(keys, session):
             return keys | {"b": members_of(federation, "c").attest(session, "b", keys["b"][:96])}
 
-        with pytest.raises(Refused, match="a refuses to share: it does not know the certificate of b"):
+        with pytest.raises(Refused, match="a refuses to share: it does not know the key of b"):
             self.advertised(federation, path, forge)
 
     def test_keys_of_an_earlier_session_are_refused(self, federation, path):

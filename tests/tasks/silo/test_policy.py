@@ -46,6 +46,12 @@ REFUSED = {
         False,
         "step diagnosis is not allowed; allowed steps: regressions",
     ),
+    "a step that only a request needs": (
+        Policy(steps=()),
+        AlgorithmSpec("unknown-targets", None),
+        False,
+        "step unknown-targets is not allowed; allowed steps: none",
+    ),
     "a wrapper": (
         Policy(steps=()),
         spec("fed-sparse").wrapped("bootstrap", None),

@@ -15,8 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fedbnsl.algorithms.core import wire
-from fedbnsl.tasks.transport.channel import LIMITS, ConnectionLimits, Parcel, RelayClient, serve_silo
-from fedbnsl.tasks.transport.configuration import Endpoint, Identity
+from fedbnsl.tasks.transport.certificates import Identity
+from fedbnsl.tasks.transport.channel import LIMITS, ConnectionLimits, Greeting, Parcel, RelayClient, serve_silo
+from fedbnsl.tasks.transport.configuration import Endpoint
 from fedbnsl.tasks.transport.relay import run_relay
 
 QUICK = ConnectionLimits(frame_bytes=40 << 20, first_seconds=2.0, ping_seconds=0.1, silence_seconds=8.0)
@@ -104,7 +105,8 @@ class Hub:
 @contextmanager
 def hub(folder, silos=(), limits=QUICK, port=0):
     with Loop() as loop:
-        yield Hub(folder, loop, silos, limits, port)
+        running = Hub(folder, loop, silos, limits, port)  # an event loop has only weak references to its tasks
+        yield running
 
 
 class Peer:
@@ -113,6 +115,16 @@ class Peer:
     def __init__(self, where, context):
         plain = socket.create_connection((where.host, where.port), timeout=10)
         self.socket = context.wrap_socket(plain)
+        self.greet("silo")
+
+    def greet(self, role, packed=None):
+        """Exchange versions with the other side, as every connection begins."""
+        packed = Greeting(role).pack() if packed is None else packed
+        self.socket.sendall(len(packed).to_bytes(8) + packed)
+        try:
+            self.exactly(int.from_bytes(self.exactly(8)))
+        except EOFError:
+            raise ConnectionResetError from None
 
     def __enter__(self):
         return self
@@ -156,6 +168,7 @@ class FalseRelay:
 
     def __init__(self, identity, behave):
         self.context, self.behave, self.visits = identity.server_context(), behave, 0
+        self.greeting = None
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.where = Endpoint("127.0.0.1", self.listener.getsockname()[1])
         threading.Thread(target=self._serve, daemon=True).start()
@@ -178,6 +191,7 @@ class FalseRelay:
                 peer.socket = self.context.wrap_socket(plain, server_side=True)
                 self.visits += 1
                 with peer:
+                    peer.greet("coordinator", self.greeting)
                     self.behave(peer)
             plain.close()
 

@@ -1,6 +1,7 @@
 """The relay between runs and silos, over real sockets: delivery, redelivery, and which certificate allows what."""
 
 import hashlib
+import re
 import socket
 import threading
 import time
@@ -10,10 +11,11 @@ from dataclasses import replace
 import pytest
 
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.algorithms.errors import SilosUnavailable
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 from fedbnsl.flows.cli.federation import init_federation
+from fedbnsl.tasks.transport.certificates import Authority, issue, load_or_create_authority, new_authority
 from fedbnsl.tasks.transport.channel import ConnectionLimits, Parcel, RelayClient, serve_silo
-from fedbnsl.tasks.transport.configuration import Authority, Endpoint, issue, load_or_create_authority, new_authority
+from fedbnsl.tasks.transport.configuration import Endpoint
 from tests.tasks.transport.relay_peers import (
     QUICK,
     FalseRelay,
@@ -359,7 +361,13 @@ def test_strangers_are_rejected(folder, tmp_path):
         for context in (certified, no_certificate, old):
             assert is_rejected(relay, context)
         assert not is_rejected_soon(relay, folder)
-        assert len(relay.log) == 3  # only the silo of the last line has joined, and left
+        reasons = [line.removeprefix("refused: a peer at 127.0.0.1: ") for line in relay.log[1:-2]]
+        assert reasons[0].startswith("the certificate of 'coordinator' is signed by 'fedbnsl coordinators', and not by")
+        assert reasons[1:] == [
+            "the other side has sent no certificate",
+            "the other side does not speak TLS 1.3 (UNSUPPORTED_PROTOCOL)",
+        ]
+        assert ["silo s00 has joined" in relay.log[-2], "silo s00 has left" in relay.log[-1]] == [True, True]
         relay.silo("s00")
         with relay.run_with("s00") as run:
             assert run.submit("s00", b"x").result(5) == digest(b"x")
@@ -368,7 +376,7 @@ def test_strangers_are_rejected(folder, tmp_path):
 def is_rejected_soon(relay, folder):
     with relay.peer("s00") as peer:
         closed = peer.is_closed(0.3)
-    eventually(lambda: len(relay.log) == 3)
+    eventually(lambda: relay.log[-1] == "silo s00 has left")
     return closed
 
 
@@ -467,22 +475,22 @@ def test_a_run_cannot_release_the_calls_of_another_run(folder):
 @pytest.mark.parametrize("holder", ["s01", "coordinator of another federation"])
 def test_clients_accept_only_their_coordinator(folder, tmp_path, holder):
     """A silo that listens under the coordinator's address gets neither calls nor answers, and learns nothing."""
-    if holder == "s01":
-        false = identity_of(folder, "s01")
-        trusting = replace(false, trusted=folder / "coordinator" / "trusted.pem")
-    else:
+    false = identity_of(folder, "s01")
+    if holder != "s01":
         init_federation(tmp_path / "other", ["s00"], "127.0.0.1:1")
-        trusting = replace(
-            identity_of(tmp_path / "other", "coordinator"), trusted=folder / "coordinator" / "trusted.pem"
-        )
+        false = identity_of(tmp_path / "other", "coordinator")
+    both = tmp_path / "both.pem"
+    both.write_bytes(b"".join(file.read_bytes() for file in (folder / "coordinator" / "trusted.pem", false.trusted)))
+    trusting = replace(false, trusted=both)
     log, limits = [], ConnectionLimits(first_seconds=2)
     with FalseRelay(trusting, lambda peer: peer.send(Parcel("present", silos=("s00",)))) as false, hub(folder) as relay:
         relay.where = false.where
-        with pytest.raises(SilosUnavailable, match="no coordinator responds"), relay.run(timeout=2):
+        refusal = f"the certificate of '{holder.split()[0]}' is signed by 'fedbnsl .*', and not by an authority in "
+        with pytest.raises(BadInput, match=refusal), relay.run(timeout=2):
             pass
         relay.silo("s00", log=log, limits=limits)
         eventually(lambda: log)
-        assert "cannot join" in log[0]
+        assert re.search(f"cannot join .*: {refusal}", log[0])
         assert false.visits == 0
 
 

@@ -12,8 +12,8 @@ import pytest
 from fedbnsl.data.folder.folder import silo_files, write_folder
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.silo.messages import MethodCall
+from fedbnsl.tasks.transport.certificates import COORDINATOR, Identity, issue, load_or_create_authority, write_trusted
 from fedbnsl.tasks.transport.cluster import DaskTransport, connected_workers, embedded_cluster, hosted_silos
-from fedbnsl.tasks.transport.configuration import COORDINATOR, Identity, issue, load_or_create_authority, write_trusted
 from fedbnsl.tasks.transport.run_keys import create_run_security
 
 STRANGER = """
