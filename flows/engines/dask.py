@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 from fedbnsl.data.federated import POOLED, weights_after_pooling
 from fedbnsl.data.folder.about import Declared, declarations, read_about
 from fedbnsl.data.folder.folder import TRUTH, place_of, read_truth, silo_files
@@ -128,12 +130,24 @@ def connect_silos(
     folder, pooled = Path(settings.data), needs_pooling(settings)
     with _transport(settings, workers) as (transport, expected):
         expected, quorum = (expected, settings.quorum) if resumed is None else (tuple(resumed.pins), None)
-        names = wait_for_silos(transport, expected, settings.silo_patience, quorum)
-        absent = tuple(f"{silo} did not connect: learned without it" for silo in expected if silo not in names)
+        connected = wait_for_silos(transport, expected, settings.silo_patience, quorum)
+        lost = dict(resumed.gone if resumed else {})
+        roster = partial(
+            Roster,
+            transport,
+            patience=Patience(settings.silo_patience),
+            quorum=settings.quorum or 1,
+            is_cancelled=orchestration.cancellation.is_requested,
+        )
         about = read_about(folder)
         folder = place_of(folder)
         declared = declarations(about, reading_of(settings))
-        inferred = schema_from_descriptions(transport, names, declared, tuple(expected))
+        names, inferred = _described(roster, connected, quorum, declared, tuple(expected))
+        absent = tuple(
+            f"{silo} did not {'describe its rows' if silo in connected else 'connect'}: learned without it"
+            for silo in expected or connected
+            if silo not in names
+        )
         declared, schema = inferred.declared or declared, inferred.schema
         excluded = tuple(schema.aside)
         truth, silo_weights = (
@@ -142,18 +156,10 @@ def connect_silos(
         federations: list[SiloFederation] = []
 
         def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
-            # Do not wait again for silos that an earlier federation of this run has given up.
-            gone = dict(federations[-1].roster.lost) if federations else dict(resumed.gone if resumed else {})
-            roster = Roster(
-                transport,
-                schema.silos,
-                Patience(settings.silo_patience),
-                gone,
-                settings.quorum or 1,
-                is_cancelled=orchestration.cancellation.is_requested,
-            )
             terms = replace(_terms(job, spec, run_id, schema, declared), changed_rows=changed_rows)
-            federation = SiloFederation(roster, terms, job.settings.secure, orchestration.solves)
+            # No exchange of this run waits again for a silo that another one has given up.
+            members = roster(schema.silos, lost=lost)
+            federation = SiloFederation(members, terms, job.settings.secure, orchestration.solves)
             federations.append(federation)
             return federation
 
@@ -167,6 +173,22 @@ def connect_silos(
         weights = weights_after_pooling(silo_weights) if pooled else silo_weights
         at_sums = tuple(silo for silo, level in inferred.levels.items() if level == "sums")
         yield Silos(session, about, truth, weights, federations, connect, inferred.without_members, at_sums)
+
+
+def _described(
+    roster: Callable[[Names], Roster], names: Names, quorum: int | None, declared: Declared, expected: Names
+) -> tuple[Names, InferredSchema]:
+    """The silos among `names` that describe their rows, and their schema.
+
+    Raises `SilosUnavailable` if a silo does not respond, unless there is a `quorum` and so many silos are left.
+    """
+    while True:
+        try:
+            return names, schema_from_descriptions(roster(names), declared, expected)
+        except SiloLost as loss:
+            names = tuple(silo for silo in names if silo not in loss.silos)
+            if quorum is None or len(names) < quorum:
+                raise SilosUnavailable(f"{loss}, while it described its rows") from None
 
 
 def _terms(job: Job, spec: AlgorithmSpec, run_id: str, schema: Schema, declared: Declared) -> RunTerms:

@@ -43,6 +43,19 @@ class BadRecord(BadInput):
     """A file in a silo's private folder is damaged or incomplete, or cannot be read or written."""
 
 
+NO_ACCESS = ("FULL", "IOERR", "READONLY", "CANTOPEN", "PERM", "AUTH", "BUSY", "LOCKED", "NOMEM", "TOOBIG")
+"""the errors of SQLite, by the first word of their names, after which a file is as sound as before"""
+
+
+def unusable(error: OSError | sqlite3.Error) -> str:
+    """What `error` says of a record, as the end of a sentence: it cannot be written or read, or it is damaged."""
+    name = getattr(error, "sqlite_errorname", "")
+    if isinstance(error, OSError) or name.removeprefix("SQLITE_").partition("_")[0] in NO_ACCESS:
+        why = getattr(error, "strerror", None) or error
+        return f"cannot be written or read ({why}): make room or restore access, and continue the run"
+    return f"is damaged ({error}): start a new run"
+
+
 def private_folder(source: Path) -> Path:
     """The private folder for the rows at `source`, which is a file, or a folder if the rows are pooled or in parts."""
     path = source.resolve()
@@ -183,7 +196,7 @@ class Journal:
             self._db.execute("PRAGMA secure_delete = ON")
             self._db.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            raise BadRecord(f"{path.parent}: the silo's journal cannot be written to this folder ({error})") from None
+            raise BadRecord(f"{path.parent}: the silo's journal {unusable(error)}") from None
 
     def __enter__(self) -> "Journal":
         """The open journal."""
@@ -354,21 +367,27 @@ class Journal:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """One transaction, in which no other process writes; it is rolled back if the block raises."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
+        """One transaction, in which no other process writes; it is rolled back if the block raises.
+
+        Raises `BadRecord` if the file cannot be written.
+        """
+        with self._readable():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # SQLite itself rolls back after some errors, such as a full disk
+                    self._db.execute("ROLLBACK")
+                raise
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
+        """Raise `BadRecord` if the file cannot be read or written in the block."""
         try:
             yield
-        except sqlite3.DatabaseError as error:
-            raise BadRecord(f"{self.path}: the journal is damaged ({error}): start a new run") from None
+        except (OSError, sqlite3.DatabaseError) as error:
+            raise BadRecord(f"{self.path}: the journal {unusable(error)}") from None
 
     def _is_intact(self, checksum: str, *parts: object) -> bool:
         return hmac.compare_digest(checksum, keyed_checksum(self.key, *parts))

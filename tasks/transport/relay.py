@@ -13,10 +13,12 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import foreign_text
 
 from .channel import CHUNK_BYTES, LIMITS, Connection, ConnectionLimits, Parcel
 from .configuration import Endpoint, Identity, holder_of
+from .federation import Liveness
 
 TOO_MANY_CALLS = "the coordinator holds too many calls of this run"
 DIED_REPEATEDLY = "its worker died repeatedly while solving"
@@ -60,7 +62,8 @@ class Relay:
         self._identity, self._silos, self._log, self._limits = identity, silos, log, limits
         self._connections: set[Connection] = set()
         self._runs: set[_Run] = set()
-        self._present: set[str] = set()
+        self._present: dict[str, Connection] = {}
+        self._liveness, self._silence = Liveness(limits.ping_seconds), dict[str, float]()
         self._queues: dict[str, _Queue] = {}
         self._numbers = itertools.count(1)
         self._refusals: dict[str, str] = {}
@@ -139,7 +142,7 @@ class Relay:
             await connection.send(Parcel("refused", note=reason))
             return
         self._refusals.pop(name, None)
-        self._present.add(name)
+        self._present[name] = connection
         queue = self._queues.setdefault(name, _Queue())
         answers: dict[int, asyncio.Future[bytes]] = {}
         self._log(foreign_text(f"silo {name} has joined from {connection.address}"))
@@ -148,7 +151,7 @@ class Relay:
             await connection.send(Parcel("present", silos=(name,)))
             await connection.run(_receive_answers(connection, answers), self._deliver(queue, connection, answers))
         finally:
-            self._present.remove(name)
+            del self._present[name]
             self._log(foreign_text(f"silo {name} has left"))
             self._announce()
             first = next(iter(queue.calls), None)
@@ -179,8 +182,21 @@ class Relay:
                 with contextlib.suppress(OSError):
                     await call.run.connection.send(Parcel("answer", call.number, content=content))
 
+    async def watch(self) -> None:
+        """Tell all runs of silos that send no ping, until this task is cancelled."""
+        while True:
+            await asyncio.sleep(self._limits.ping_seconds)
+            heard = self._liveness.look(lambda: {silo: (one, one.reads) for silo, one in self._present.items()})
+            # A ping may just miss a look.
+            silence = {silo: seconds for silo, seconds in heard.items() if seconds >= 2 * self._limits.ping_seconds}
+            if silence != self._silence:
+                self._silence = silence
+                self._announce()
+
     def _membership(self) -> Parcel:
-        return Parcel("present", silos=tuple(sorted(self._present)))
+        silos = tuple(sorted(self._present))
+        seconds = wire.encode(tuple(self._silence.get(silo, 0.0) for silo in silos)) if self._silence else b""
+        return Parcel("present", silos=silos, content=seconds)
 
     def _announce(self) -> None:
         for run in self._runs:
@@ -227,7 +243,7 @@ async def run_relay(
         log(f"listening at {listening.tls} for {', '.join(silos) or 'any silo'}")
         if started:
             started(listening.port)
-        await asyncio.Event().wait()
+        await relay.watch()
     finally:
         server.close()
         relay.close()
