@@ -18,6 +18,8 @@ class BadInput(ValueError):  # noqa: N818 - the word users see
     """Invalid user input. The message says where the fault is; the program exits with code 2."""
 
     exit_code = INVALID
+    may_pass = False
+    """whether the same run may succeed later, without other input"""
 
     def _render_traceback_(self, *_: object) -> list[str]:
         """The line that IPython shows in a notebook instead of a traceback."""
@@ -28,6 +30,7 @@ class SilosUnavailable(BadInput):
     """Some silos of a run cannot be reached, and a retry may succeed; the program exits with code 3."""
 
     exit_code = UNAVAILABLE
+    may_pass = True
 
 
 class PrefectUnavailable(BadInput):

@@ -42,9 +42,10 @@ def run_learn(
     results. These parameters do not affect the results and their files, so they are not fields of the options.
 
     Raises `BadInput` for an unknown engine and for `resume` with the engine inline, and `SilosUnavailable` if the run
-    stopped because silos did not respond, and `RunCancelled` if somebody cancelled it in Prefect.
+    stopped because silos did not respond, and `RunCancelled` if somebody cancelled it in Prefect. Errors after which
+    the run can be continued end with the command to do so.
     """
-    from ..engines.resuming import resume_settings
+    from ..engines.resuming import is_resumable, resume_settings
     from ..terminal.summary import as_document, show_result
 
     check_engine(engine)
@@ -53,14 +54,18 @@ def run_learn(
             raise BadInput("--resume needs the engine prefect: an inline run keeps no journal")
         settings = resume_settings(resume)
     else:
-        settings = options.with_data(folder)
-    findings = not (as_json or quiet)
-    finished = learn_and_show(settings, engine=engine, server=server, show_findings=findings, progress=not quiet)
+        settings = options.with_data(folder).named()
+    findings, resuming = not (as_json or quiet), f"to continue: fedbnsl learn --resume {settings.out}"
+    try:
+        finished = learn_and_show(settings, engine=engine, server=server, show_findings=findings, progress=not quiet)
+    except BadInput as error:
+        if error.may_pass and is_resumable(Path(str(settings.out))):
+            raise type(error)(f"{error}; {resuming}") from None
+        raise
     if as_json:
         print(as_document(finished), end="")
     elif not quiet:
         show_result(finished)
-    resuming = f"to continue: fedbnsl learn --resume {finished.folder}"
     if finished.result.outcome == "silo lost":
         lost = ", ".join(finished.result.lost)
         raise SilosUnavailable(f"{lost} did not respond and the run stopped; {resuming}")

@@ -188,7 +188,7 @@ def _described(
         except SiloLost as loss:
             names = tuple(silo for silo in names if silo not in loss.silos)
             if quorum is None or len(names) < quorum:
-                raise SilosUnavailable(f"{loss}, while it described its rows") from None
+                raise SilosUnavailable(f"{loss}, before the rows were described") from None
 
 
 def _terms(job: Job, spec: AlgorithmSpec, run_id: str, schema: Schema, declared: Declared) -> RunTerms:

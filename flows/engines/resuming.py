@@ -145,6 +145,11 @@ def write_started(folder: Path, started: Started) -> None:
     os.replace(folder / f".{STARTED}", folder / STARTED)
 
 
+def is_resumable(folder: Path) -> bool:
+    """Whether `folder` has a run that has begun and not finished."""
+    return (folder / STARTED).exists()
+
+
 def read_started(folder: Path) -> Started:
     """The content of `started.json` of the run in `folder`; raises `BadInput` if the run cannot be resumed."""
     path = folder / STARTED

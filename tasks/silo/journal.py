@@ -43,17 +43,23 @@ class BadRecord(BadInput):
     """A file in a silo's private folder is damaged or incomplete, or cannot be read or written."""
 
 
+class RecordUnavailable(BadRecord):
+    """A sound file in a silo's private folder cannot be read or written now, for instance because its disk is full."""
+
+    may_pass = True
+
+
 NO_ACCESS = ("FULL", "IOERR", "READONLY", "CANTOPEN", "PERM", "AUTH", "BUSY", "LOCKED", "NOMEM", "TOOBIG")
 """the errors of SQLite, by the first word of their names, after which a file is as sound as before"""
 
 
-def unusable(error: OSError | sqlite3.Error) -> str:
-    """What `error` says of a record, as the end of a sentence: it cannot be written or read, or it is damaged."""
+def record_error(record: str, error: OSError | sqlite3.Error, damaged: str = "start a new run") -> BadRecord:
+    """The error for a `record` that cannot be used because of `error`; `damaged` says what to do if it is damaged."""
     name = getattr(error, "sqlite_errorname", "")
     if isinstance(error, OSError) or name.removeprefix("SQLITE_").partition("_")[0] in NO_ACCESS:
         why = getattr(error, "strerror", None) or error
-        return f"cannot be written or read ({why}): make room or restore access, and continue the run"
-    return f"is damaged ({error}): start a new run"
+        return RecordUnavailable(f"{record} cannot be read or written ({why}): make room or restore access")
+    return BadRecord(f"{record} is damaged ({error}): {damaged}")
 
 
 def private_folder(source: Path) -> Path:
@@ -196,7 +202,7 @@ class Journal:
             self._db.execute("PRAGMA secure_delete = ON")
             self._db.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            raise BadRecord(f"{path.parent}: the silo's journal {unusable(error)}") from None
+            raise record_error(f"{path}: the silo's journal", error) from None
 
     def __enter__(self) -> "Journal":
         """The open journal."""
@@ -387,7 +393,7 @@ class Journal:
         try:
             yield
         except (OSError, sqlite3.DatabaseError) as error:
-            raise BadRecord(f"{self.path}: the journal {unusable(error)}") from None
+            raise record_error(f"{self.path}: the journal", error) from None
 
     def _is_intact(self, checksum: str, *parts: object) -> bool:
         return hmac.compare_digest(checksum, keyed_checksum(self.key, *parts))

@@ -25,6 +25,7 @@ from .journal import (
     make_private_file,
     make_private_folder,
     private_folder,
+    record_error,
     seal,
     silo_secret,
 )
@@ -39,6 +40,7 @@ CREATE TABLE IF NOT EXISTS charges (
 ADDED_COLUMNS = ("rows", "checksum")
 """columns that are missing in ledgers of earlier versions"""
 COLUMNS = "run, number, digest, what, rho, delta, broken, key, rows, checksum"
+RESTORE = "restore the file"
 LEDGER_SUFFIX, SEAL_CONTEXT = ".ledger", "ledger"
 
 
@@ -70,9 +72,7 @@ class FileLedger:
                     )
                 db.execute("COMMIT")
         except (OSError, sqlite3.Error) as error:
-            raise BadRecord(
-                f"{self.path}: the privacy ledger cannot be written, so nothing is released ({error})"
-            ) from None
+            raise record_error(f"nothing is released: {self.path}: the privacy ledger", error, RESTORE) from None
         self._reserved.add((charge.run, charge.number))
         return charge.key
 
@@ -107,7 +107,7 @@ class FileLedger:
                     )
                 db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise BadRecord(f"{self.path}: the privacy ledger cannot be written ({error})") from None
+            raise record_error(f"{self.path}: the privacy ledger", error, RESTORE) from None
 
     def _own(self) -> tuple[Charge, ...]:
         return _read(self.path, lambda db: _charges(db, self.path)) if self.path.exists() else ()
@@ -160,7 +160,7 @@ def _read(path: Path, read: Callable[[sqlite3.Connection], tuple[Charge, ...]]) 
         with closing(_open(path)) as db:
             return read(db)
     except sqlite3.Error as error:
-        raise BadRecord(f"{path}: the privacy ledger cannot be read ({error})") from None
+        raise record_error(f"{path}: the privacy ledger", error, RESTORE) from None
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from fedbnsl.algorithms.privacy.ledger import Overspent
 from fedbnsl.algorithms.secure.masks import Aborted, Refused
 from fedbnsl.data.folder.about import Declared
 
-from .journal import BadRecord
+from .journal import BadRecord, RecordUnavailable
 from .policy import NotAllowed
 from .publications import FewRowsChanged
 from .readers import ReaderLost
@@ -79,7 +79,7 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
 ERRORS: dict[str, type[Exception]] = {
     kind.__name__: kind
     for kind in (
-        *(BadInput, NotAllowed, FewRowsChanged, RowsChanged, BadRecord, ReaderLost, Overspent),
+        *(BadInput, NotAllowed, FewRowsChanged, RowsChanged, BadRecord, RecordUnavailable, ReaderLost, Overspent),
         *(SiloFailed, Aborted, Refused),
     )
 }

@@ -20,6 +20,8 @@ from typing import Any
 from uuid import uuid4
 
 from fedbnsl.algorithms.core.protocol import SiloLost
+from fedbnsl.algorithms.errors import SilosUnavailable
+from fedbnsl.tracking.staging import first_line
 
 from ..fork_server import THREADS, fork_server, scripts_not_repeated
 from ..silo.messages import MethodCall, answer
@@ -78,7 +80,8 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
     """Yield a client of a cluster on this machine whose workers host `silos`; the cluster ends with the `with` block.
 
     There are `workers` workers, by default one per core, and at most one per silo. The processes of the cluster connect
-    only to each other, over mutual TLS with keys of this run (`run_keys.py`).
+    only to each other, over mutual TLS with keys of this run (`run_keys.py`). Raises `SilosUnavailable` if they cannot
+    be started.
     """
     import dask
     from distributed import Client
@@ -89,9 +92,12 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
     config = QUIET | {"distributed.worker.multiprocessing-method": _start_method()}
     with scripts_not_repeated(), dask.config.set(config):
         hosted = {f"worker-{i}": {name: silos[name] for name in names[i::count]} for i in range(count)}
-        cluster = local_cluster(
-            {name: _worker_options(part, notice=name == "worker-0") for name, part in hosted.items()}
-        )
+        workers_options = {name: _worker_options(part, notice=name == "worker-0") for name, part in hosted.items()}
+        try:
+            cluster = local_cluster(workers_options)
+        except (OSError, RuntimeError) as error:
+            why = f"{type(error).__name__}: {first_line(error)}"
+            raise SilosUnavailable(f"{', '.join(names)}: no worker could be started on this machine ({why})") from None
         try:
             with Client(cluster, set_as_default=False) as client:
                 yield client

@@ -345,11 +345,12 @@ class Roster:
         """Send each silo its call, concurrently; returns the answers by silo.
 
         A silo that does not answer is lost for the rest of the run, and a line says so. If a silo is lost, raises
-        `SiloLost` unless `tolerates_dropout` is set and the remaining silos are a quorum. Also raises the first
-        exception of a silo, and `RunCancelled` if a run that is to end calls for a solve.
+        `SiloLost` unless `tolerates_dropout` is set and, for calls that compute, the remaining silos are a quorum. Also
+        raises the first exception of a silo, and `RunCancelled` if a run that is to end calls for a solve.
         """
         cancelled, waiting = self.is_cancelled(), Waiting(calls)
-        if cancelled and any(call.method in SOLVES for call in calls.values()):
+        solving = any(call.method in SOLVES for call in calls.values())
+        if cancelled and solving:
             raise RunCancelled
         works = {
             silo: partial(
@@ -364,16 +365,22 @@ class Roster:
             for silo, call in calls.items()
         }
         answers, newly_lost = _wait_for_all((start or self.start)(works))
+        if newly_lost:
+            self._give_up(newly_lost, tolerates_dropout=tolerates_dropout, quorum=self.quorum if solving else 0)
+        return answers
+
+    def _give_up(self, newly_lost: Mapping[str, str], *, tolerates_dropout: bool, quorum: int) -> None:
+        """Record the silos that are `newly_lost`, with reasons; raises `SiloLost` if the run cannot do without them."""
         self.lost.update(newly_lost)
+        first = next(iter(newly_lost.values()))
         for reason in dict.fromkeys(newly_lost.values()):
             silos = ", ".join(silo for silo, why in newly_lost.items() if why == reason)
             notice(f"{silos}: {reason}; not asked again in this run")
-        if newly_lost and not tolerates_dropout:
-            raise SiloLost(tuple(newly_lost), next(iter(newly_lost.values())))
-        if newly_lost and len(self.present) < self.quorum:
-            remaining = f"{pluralize(len(self.present), 'silo')} left, and the quorum is {self.quorum}"
-            raise SiloLost(tuple(self.lost), f"{next(iter(newly_lost.values()))}; {remaining}")
-        return answers
+        if not tolerates_dropout:
+            raise SiloLost(tuple(newly_lost), first)
+        if len(self.present) < quorum:
+            remaining = f"{pluralize(len(self.present), 'silo')} left, and the quorum is {quorum}"
+            raise SiloLost(tuple(self.lost), f"{first}; {remaining}")
 
 
 def _wait_for_all(waits: Mapping[str, Wait]) -> tuple[dict[str, Any], dict[str, str]]:

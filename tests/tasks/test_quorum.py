@@ -40,7 +40,7 @@ class Answer:
 
 def asked(silent, quorum, *, tolerates_dropout=True, gone=()):
     roster = Roster(Silent(silent), SILOS, Patience(absent=0.0), dict.fromkeys(gone, "it went before"), quorum)
-    calls = dict.fromkeys(roster.present, MethodCall("charges", (None,)))
+    calls = dict.fromkeys(roster.present, MethodCall("solve"))
     return roster, roster.ask(calls, tolerates_dropout=tolerates_dropout)
 
 

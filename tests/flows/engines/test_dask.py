@@ -14,6 +14,7 @@ from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.silo.messages import MethodCall
 from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.transport import cluster
 from fedbnsl.tasks.transport.cluster import DaskTransport, embedded_cluster, hosted_silos
 from fedbnsl.tasks.transport.federation import FROZEN_SECONDS, wait_for_silos
 from tests.flows.owners import owners_of
@@ -40,6 +41,18 @@ def worker_processes():
     from distributed.nanny import Nanny
 
     return [nanny.pid for nanny in Nanny._instances if nanny.pid is not None]
+
+
+def test_workers_that_do_not_start_are_unavailable_silos(example, monkeypatch):
+    def fail(workers):
+        raise RuntimeError("Cluster failed to start: too many open files")
+
+    monkeypatch.setattr(cluster, "local_cluster", fail)
+    with (
+        pytest.raises(SilosUnavailable, match=r"silo-1, silo-2, silo-3: no worker .* \(RuntimeError: Cluster failed"),
+        embedded_cluster(silo_files(example)),
+    ):
+        pass
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def test_a_silo_that_does_not_describe_its_rows_is_left_out_by_a_quorum_only(rea
     assert run.described.silos == ("clinic",)
     assert "lab did not describe its rows: learned without it" in run.silos.session.notes
     for quorum in (None, 2):
-        with pytest.raises(SilosUnavailable, match="lab: frozen, while it described its rows"):
+        with pytest.raises(SilosUnavailable, match="lab: frozen, before the rows were described"):
             reached(silent=("lab",), quorum=quorum)
 
 

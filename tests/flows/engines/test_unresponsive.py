@@ -127,7 +127,7 @@ def test_a_frozen_silo_is_lost_like_one_that_is_gone(silos, at, run, code, tmp_p
         f"note: {FROZEN}; not asked again in this run"
     ]
     if at == "describe":
-        assert said[-1] == f"error: {FROZEN}, while it described its rows"
+        assert said[-1] == f"error: {FROZEN}, before the rows were described"
     elif code:
         assert (
             said[-1] == f"error: silo-2 did not respond and the run stopped; to continue: fedbnsl learn --resume {out}"

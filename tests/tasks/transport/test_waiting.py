@@ -18,6 +18,7 @@ from fedbnsl.tasks.transport.federation import (
 )
 
 CALL = MethodCall("charges", (None,))
+SOLVE = MethodCall("solve")
 PATIENT = Patience(absent=60.0)
 IMPATIENT = Patience(absent=0.0, solve=0.0)
 
@@ -197,7 +198,12 @@ def test_an_error_of_one_silo_is_raised_when_all_have_answered():
 def test_a_run_goes_on_while_a_quorum_is_left_and_no_longer():
     transport = Scripted({"a": ["one", "two"], "b": ["one"], "c": []})
     roster = Roster(transport, ("a", "b", "c"), IMPATIENT, quorum=2)
-    assert roster.ask(dict.fromkeys(roster.silos, CALL), tolerates_dropout=True) == {"a": "one", "b": "one"}
+    assert roster.ask(dict.fromkeys(roster.silos, SOLVE), tolerates_dropout=True) == {"a": "one", "b": "one"}
     with pytest.raises(SiloLost, match="b: no reply within 0 s; 1 silo left, and the quorum is 2") as loss:
-        roster.ask(dict.fromkeys(roster.present, CALL), tolerates_dropout=True)
+        roster.ask(dict.fromkeys(roster.present, SOLVE), tolerates_dropout=True)
     assert set(loss.value.silos) == {"b", "c"}
+
+
+def test_calls_after_the_rounds_need_no_quorum():
+    roster = Roster(Scripted({"a": ["one"], "b": []}), ("a", "b"), IMPATIENT, quorum=2)
+    assert roster.ask(dict.fromkeys(roster.silos, CALL), tolerates_dropout=True) == {"a": "one"}
