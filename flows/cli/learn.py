@@ -43,9 +43,10 @@ def run_learn(
 
     Raises `BadInput` for an unknown engine and for `resume` with the engine inline, and `SilosUnavailable` if the run
     stopped because silos did not respond, and `RunCancelled` if somebody cancelled it in Prefect. Errors after which
-    the run can be continued end with the command to do so.
+    the run can be continued end with the command to do so. If the files of the result cannot be written, its edges are
+    printed nevertheless.
     """
-    from ..engines.resuming import is_resumable, resume_settings
+    from ..engines.resuming import repeated, resume_settings
     from ..terminal.summary import as_document, show_result
 
     check_engine(engine)
@@ -55,12 +56,13 @@ def run_learn(
         settings = resume_settings(resume)
     else:
         settings = options.with_data(folder).named()
+        settings = settings if engine == "inline" else repeated(settings)
     findings, resuming = not (as_json or quiet), f"to continue: fedbnsl learn --resume {settings.out}"
     try:
         finished = learn_and_show(settings, engine=engine, server=server, show_findings=findings, progress=not quiet)
     except BadInput as error:
-        if error.may_pass and is_resumable(Path(str(settings.out))):
-            raise type(error)(f"{error}; {resuming}") from None
+        if error.may_pass:
+            salvage(error, Path(str(settings.out)), resuming, as_json=as_json)
         raise
     if as_json:
         print(as_document(finished), end="")
@@ -71,6 +73,26 @@ def run_learn(
         raise SilosUnavailable(f"{lost} did not respond and the run stopped; {resuming}")
     if finished.result.outcome == "cancelled":
         raise RunCancelled(f"the run was cancelled; {resuming}")
+
+
+def salvage(error: BadInput, folder: Path, resuming: str, *, as_json: bool) -> None:
+    """Print a result whose files could not be written, and add `resuming` to `error` if `folder` has an unfinished run.
+
+    The result is printed as its edges or as a JSON document.
+    """
+    from fedbnsl.tracking.outputs import OutputsNotWritten
+    from fedbnsl.tracking.result import CompletedRun
+
+    from ..engines.resuming import is_resumable
+    from ..terminal.summary import as_document, show_edges
+
+    if isinstance(error, OutputsNotWritten):
+        if as_json:
+            print(as_document(CompletedRun(error.result, folder)), end="")
+        else:
+            show_edges(error.result.edges)
+    if is_resumable(folder):
+        error.args = (f"{error}; {resuming}",)
 
 
 def learn_and_show(

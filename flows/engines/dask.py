@@ -9,9 +9,10 @@ from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
+from fedbnsl.algorithms.secure.masks import default_threshold
 from fedbnsl.data.federated import POOLED, weights_after_pooling
 from fedbnsl.data.folder.about import Declared, declarations, read_about
 from fedbnsl.data.folder.folder import TRUTH, place_of, read_truth, silo_files
@@ -130,6 +131,8 @@ def connect_silos(
     folder, pooled = Path(settings.data), needs_pooling(settings)
     with _transport(settings, workers) as (transport, expected):
         expected, quorum = (expected, settings.quorum) if resumed is None else (tuple(resumed.pins), None)
+        if quorum and expected and quorum > len(expected):
+            raise BadInput(f"--quorum {quorum}: the run has only {pluralize(len(expected), 'silo')}")
         connected = wait_for_silos(transport, expected, settings.silo_patience, quorum)
         lost = dict(resumed.gone if resumed else {})
         roster = partial(
@@ -207,6 +210,19 @@ def _policy_notes(settings: LearnSettings, inferred: InferredSchema) -> tuple[st
     return (
         f"{silos}: no [members] in silo.toml, so every silo adds noise that suffices alone; the sum has more noise",
     )
+
+
+def quorum_note(job: Job, schema: Schema) -> str:
+    """A line if fewer silos than all cannot do, although the quorum of `job` says so; otherwise empty."""
+    quorum, silos, algorithm = job.settings.quorum, len(schema.silos), registry.build(job.spec)
+    if quorum is None or quorum >= silos:
+        return ""
+    if not algorithm.tolerates_dropout:
+        return f"--quorum {quorum} applies before round 1 only: {job.spec.name} needs all {silos} silos in every round"
+    least = default_threshold(silos)
+    if quorum < least and algorithm.is_masked(schema, requested=job.settings.secure):
+        return f"--quorum {quorum} has the effect of {least}: masked sums of {silos} silos need {least} of them"
+    return ""
 
 
 def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:

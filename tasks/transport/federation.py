@@ -7,7 +7,6 @@ exchange is one call of `solve` per silo. A masked exchange is a secure sum: the
 replies and nothing else about them.
 """
 
-import asyncio
 import contextlib
 import math
 import sys
@@ -32,7 +31,7 @@ from fedbnsl.algorithms.core.protocol import (
 from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
-from fedbnsl.algorithms.errors import RunCancelled, SilosUnavailable
+from fedbnsl.algorithms.errors import BadInput, RunCancelled, SilosUnavailable, with_name_of
 from fedbnsl.algorithms.secure import exchange as exchange_module
 from fedbnsl.algorithms.secure.masks import MESH_SILOS, Aborted, Phase, default_threshold
 from fedbnsl.algorithms.secure.sparse import SumLost
@@ -93,8 +92,10 @@ def transport_errors(silo: str) -> Iterator[None]:
         yield
     except (SiloLost, TimeoutError):
         raise
-    except (Exception, asyncio.CancelledError) as error:
+    except BaseException as error:
         kind = type(error).__name__
+        if not (isinstance(error, Exception) or kind == "CancelledError"):  # of asyncio, whose import takes long
+            raise
         reason = LOSSES.get(kind) or f"the connection failed ({kind}: {first_line(error)})"
         raise SiloLost((silo,), reason) from None
 
@@ -108,10 +109,13 @@ class PackedAnswer:
     pending: PendingAnswer
 
     def result(self, timeout: float) -> Any:
-        """The answer; raises the silo's exception, `TimeoutError`, or `SiloLost`."""
+        """The answer; raises the silo's exception, whose text names the silo, `TimeoutError`, or `SiloLost`."""
         with transport_errors(self.silo):
             packed = self.pending.result(timeout)
-        return unpack_answer(self.method, packed, f"silo {self.silo}")
+        try:
+            return unpack_answer(self.method, packed, f"silo {self.silo}")
+        except (BadInput, Aborted) as error:
+            raise type(error)(with_name_of(self.silo, str(error))) from None
 
     def release(self) -> None:
         """Stop waiting for the answer; without a connection, nothing is left to free."""

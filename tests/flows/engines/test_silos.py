@@ -4,9 +4,10 @@ from functools import partial
 
 import pytest
 
-from fedbnsl.algorithms.errors import SilosUnavailable
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
+from fedbnsl.flows.engines.dask import quorum_note
 from fedbnsl.flows.engines.resuming import Interrupted, Pin
-from tests.flows.engines.reached import reach
+from tests.flows.engines.reached import SCHEMA, reach
 
 
 @pytest.fixture
@@ -28,6 +29,31 @@ def test_the_quorum_asked_for_holds_at_the_start_and_later(reached):
     assert (run.quorum, run.federation.roster.quorum) == (2, 2)
     run = reached()
     assert (run.quorum, run.federation.roster.quorum) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        ({"algorithm": "fed-pc"}, ""),
+        ({"algorithm": "fed-pc", "quorum": 2}, ""),
+        ({"algorithm": "fed-sparse", "quorum": 3}, ""),
+        (
+            {"algorithm": "fed-sparse", "quorum": 2},
+            "--quorum 2 applies before round 1 only: fed-sparse needs all 3 silos in every round",
+        ),
+        (
+            {"algorithm": "fed-pc", "quorum": 2, "secure": True},
+            "--quorum 2 has the effect of 3: masked sums of 3 silos need 3 of them",
+        ),
+    ],
+)
+def test_a_quorum_below_what_a_run_needs_is_noted(reached, options, note):
+    assert quorum_note(reached(**options).job, SCHEMA) == note
+
+
+def test_a_quorum_above_the_number_of_silos_is_refused(reached):
+    with pytest.raises(BadInput, match="--quorum 4: the run has only 3 silos"):
+        reached(quorum=4)
 
 
 def test_only_the_silos_asked_for_are_started_and_waited_for(reached):

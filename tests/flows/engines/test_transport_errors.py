@@ -24,6 +24,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.secure.masks import Aborted
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.folder import silo_files, write_folder
 from fedbnsl.data.generators.linear import homogeneous
@@ -33,6 +34,7 @@ from fedbnsl.flows.engines import dask as engine
 from fedbnsl.flows.engines.run_context import RunContext
 from fedbnsl.flows.learn import learn_without_prefect
 from fedbnsl.tasks.silo.journal import RecordUnavailable
+from fedbnsl.tasks.silo.ledger import ledger_of
 from fedbnsl.tasks.silo.messages import METHODS, MethodCall, SiloFailed, answer, unpack_call
 from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloService
@@ -78,6 +80,8 @@ SILO_ERRORS = {
     "read only": OSError(errno.EROFS, "Read-only file system"),
     "dead disk": OSError(errno.EIO, "Input/output error"),
     "bug": KeyError("x7"),
+    "bad cell": BadInput("rows.csv: line 5, column 'x': 'abc' is not a number"),
+    "unsafe sum": Aborted("2 keys are the same"),
 }
 """errors of a silo that is reached, by name"""
 AFTERWARDS = ("charges", "releases", "finish")
@@ -161,20 +165,22 @@ def relay(faulty, at_once):
 
 @pytest.fixture
 def learn(tmp_path, monkeypatch, capsys):
-    """A function that runs `fedbnsl learn` over a faulty transport, without Prefect."""
+    """A function that runs `fedbnsl learn` over a faulty relay, without Prefect."""
     write_folder(tmp_path / "data", homogeneous(variables=3, silos=3, rows=2000, seed=1))
     monkeypatch.setattr(command, "prestart", lambda engine, quiet: nullcontext())
     monkeypatch.setattr(
         start, "learn_with_prefect", lambda settings, *listeners, server: learn_without_prefect(settings, RunContext())
     )
 
-    def learn(transport, method, fault, at_once=False):
+    def learn(method, fault=None, *more, made_for=""):
+        """Exit code, stdout and stderr of a command that makes the call `method` or `made_for`."""
         faulty = Faulty(silo_files(tmp_path / "data"), method, fault)
-        reached = transport(faulty, at_once), tuple(faulty.services)
+        reached = relay(faulty, at_once=False), tuple(faulty.services)
         monkeypatch.setattr(engine, "_transport", lambda settings, started: nullcontext(reached))
-        algorithm = ["secure-sum"] if method == "secure_answer" else ["dp-covariance", "--epsilon", 8]
+        masked = "secure_answer" in (method, made_for)
+        algorithm = ["secure-sum"] if masked else ["dp-covariance", "--epsilon", 8]
         words = ["-a", *algorithm, "--quorum", 3, "--silo-patience", 1, "--out", tmp_path / "out", "--quiet"]
-        return run(capsys, "learn", tmp_path / "data", *words)
+        return run(capsys, "learn", tmp_path / "data", *words, *more)
 
     return learn
 
@@ -231,7 +237,7 @@ def test_an_answer_that_cannot_be_read_is_a_failed_silo(files, method, fault):
 @pytest.mark.parametrize("method", METHODS)
 def test_an_error_of_a_silo_is_one_line_that_names_it(files, method, error):
     roster = Roster(relay(Faulty(files, method, failing(method, SILO_ERRORS[error])), False), tuple(files), PATIENCE)
-    with pytest.raises(BadInput, match=SILO) as failed:
+    with pytest.raises((BadInput, Aborted), match=SILO) as failed:
         roster.ask({SILO: MethodCall(method, CALLS[method])}, tolerates_dropout=False)
     assert len(str(failed.value).splitlines()) == 1
 
@@ -264,7 +270,7 @@ CLASSES = {
 def test_a_command_ends_with_one_line_and_a_documented_code(learn, method, kind, tmp_path):
     fault, expected = CLASSES[kind]
     out = tmp_path / "out"
-    code, _, err = learn(relay, method, failing(method, fault) if kind == "full" else fault)
+    code, _, err = learn(method, failing(method, fault) if kind == "full" else fault)
     errors = [line for line in err.splitlines() if not line.startswith("note: ")]
     if method == "charges" and kind != "lost":  # a ledger that does not tell what was charged is no detail
         assert (code, len(errors)) == (2, 1), err
@@ -278,3 +284,67 @@ def test_a_command_ends_with_one_line_and_a_documented_code(learn, method, kind,
     assert SILO in errors[0]
     hint = errors[0].endswith(f"; to continue: fedbnsl learn --resume {out}")
     assert hint == (kind != "failed" and (out / "started.json").exists())
+
+
+@pytest.mark.slow(60)
+@pytest.mark.parametrize("kind", ["lost", "full"])
+@pytest.mark.parametrize("method", [method for method in METHODS if method not in AFTERWARDS])
+def test_a_command_that_failed_can_be_repeated_and_charges_no_round_twice(learn, method, kind, tmp_path):
+    fault, expected = CLASSES[kind]
+    code, _, err = learn(method, failing(method, fault) if kind == "full" else fault)
+    assert code == expected, err
+    code, _, err = learn("nothing", made_for=method)
+    assert code == 0, err
+    if method == "solve":
+        assert f"note: continuing the unfinished run in {tmp_path / 'out'}" in err.splitlines()
+    if method != "secure_answer":
+        charged = [len(ledger_of(path, silo).charges()) for silo, path in silo_files(tmp_path / "data").items()]
+        assert charged == [2, 2, 2]
+
+
+@pytest.mark.slow(60)
+def test_an_unfinished_run_of_other_settings_is_not_continued(learn, tmp_path):
+    learn("solve", ConnectionResetError())
+    code, _, err = learn("nothing", None, "--seed", 5)
+    assert code == 2
+    assert f"error: {tmp_path / 'out'}: has an unfinished run with other settings: fedbnsl learn --resume" in err
+    assert learn("nothing", None, "--quorum", 3)[0] == 0
+
+
+@pytest.mark.slow(60)
+@pytest.mark.parametrize("prefect", [True, False])
+def test_a_result_that_cannot_be_written_is_printed(learn, prefect, tmp_path, monkeypatch):
+    full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "out" / "report.html"))
+    more = [] if prefect else ["--engine", "inline"]
+    with monkeypatch.context() as patch:
+        patch.setattr("fedbnsl.tracking.outputs.write_files", failing_with(full))
+        code, out, err = learn("nothing", None, *more)
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert (code, len(errors)) == (2, 1), err
+    assert errors[0].startswith(f"error: {full.filename}: the results cannot be written (No space left on device)")
+    assert "edge" in out.splitlines()[0]
+    assert ("--resume" in errors[0]) == prefect
+    code, _, err = learn("nothing", None, *more)
+    assert code == 0, err
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def failing_with(error):
+    def fail(*arguments):
+        raise error
+
+    return fail
+
+
+@pytest.mark.slow(60)
+@pytest.mark.parametrize(
+    ("more", "note"),
+    [
+        (["-a", "fed-sparse", "--quorum", 2], "--quorum 2 applies before round 1 only: fed-sparse needs all 3 silos"),
+        (["--engine", "inline"], "--quorum 3 has no effect: with the engine inline, all silos are in this process"),
+    ],
+)
+def test_a_quorum_without_effect_is_noted_at_the_start(learn, more, note):
+    code, _, err = learn("nothing", None, *more, made_for="secure_answer")
+    assert code == 0, err
+    assert sum(line.startswith(f"note: {note}") for line in err.splitlines()) == 1
