@@ -204,7 +204,7 @@ class DaskTransport:
 
     def _hosted(self) -> dict[str, tuple[str, float]]:
         """The hosted silos; none if the scheduler does not respond."""
-        with contextlib.suppress(SiloLost), transport_errors("the scheduler"):
+        with contextlib.suppress(SiloLost, TimeoutError), transport_errors("the scheduler"):
             return hosted_silos(self.client)
         return {}
 

@@ -225,6 +225,15 @@ def test_an_error_of_a_transport_is_a_lost_silo(files, transport, method, error,
     assert len(str(lost.value).splitlines()) == len(capsys.readouterr().err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("error", [*TRANSPORT_ERRORS.values(), TimeoutError()], ids=[*TRANSPORT_ERRORS, "timeout"])
+def test_a_scheduler_that_does_not_respond_hosts_no_silo(error):
+    def fail(*given, **more):
+        raise error
+
+    transport = DaskTransport(SimpleNamespace(sync=fail, scheduler=SimpleNamespace(identity=None)))
+    assert (transport.present(), transport.silence()) == ((), {})
+
+
 @pytest.mark.parametrize("fault", UNREADABLE)
 @pytest.mark.parametrize("method", METHODS)
 def test_an_answer_that_cannot_be_read_is_a_failed_silo(files, method, fault):
