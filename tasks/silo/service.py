@@ -31,7 +31,7 @@ from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
 from .gate import Gate, numbers_in, release_of, require_image, smallest_count
 from .guard import LOCAL, Guard, GuardedPasses
-from .journal import BadRecord, Journal, require_same_binding
+from .journal import BadRecord, Journal, RecordUnavailable, require_same_binding
 from .messages import RowsChanged, SiloFailed
 from .one_thread import on_one_thread
 from .policy import UNRESTRICTED, NotAllowed, Policy
@@ -301,10 +301,19 @@ class SiloService:
 
     @contextmanager
     def _report_failures(self, number: int) -> Iterator[None]:
-        """Raise unexpected errors as `SiloFailed` with one line, because a traceback could show rows."""
+        """Raise unexpected errors as `SiloFailed` with one line, because a traceback could show rows.
+
+        Another party does not learn the path of records that cannot be read or written.
+        """
         try:
             with on_one_thread():
                 yield
+        except RecordUnavailable as error:
+            if not self._guard.remote:
+                raise
+            self._guard.log(f"error: round {number}: {error}")
+            what = "its records cannot be read or written; its owner sees why in the log"
+            raise RecordUnavailable(f"silo {self.name}, round {number}: {what}") from None
         except (BadInput, Aborted, MemoryError):
             raise
         except Exception as error:
