@@ -57,12 +57,12 @@ def run_learn(
     else:
         settings = options.with_data(folder).named()
         settings = settings if engine == "inline" else repeated(settings)
-    findings, resuming = not (as_json or quiet), f"to continue: fedbnsl learn --resume {settings.out}"
+    findings = not (as_json or quiet)
     try:
         finished = learn_and_show(settings, engine=engine, server=server, show_findings=findings, progress=not quiet)
     except BadInput as error:
         if error.may_pass:
-            salvage(error, Path(str(settings.out)), resuming, as_json=as_json)
+            salvage(error, Path(str(settings.out)), as_json=as_json)
         raise
     if as_json:
         print(as_document(finished), end="")
@@ -70,13 +70,18 @@ def run_learn(
         show_result(finished)
     if finished.result.outcome == "silo lost":
         lost = ", ".join(finished.result.lost)
-        raise SilosUnavailable(f"{lost} did not respond and the run stopped; {resuming}")
+        raise SilosUnavailable(f"{lost} did not respond and the run stopped; {to_continue(finished.folder)}")
     if finished.result.outcome == "cancelled":
-        raise RunCancelled(f"the run was cancelled; {resuming}")
+        raise RunCancelled(f"the run was cancelled; {to_continue(finished.folder)}")
 
 
-def salvage(error: BadInput, folder: Path, resuming: str, *, as_json: bool) -> None:
-    """Print a result whose files could not be written, and add `resuming` to `error` if `folder` has an unfinished run.
+def to_continue(folder: Path) -> str:
+    """The end of a line on an unfinished run in `folder`: the command that continues it."""
+    return f"to continue: fedbnsl learn --resume {folder}"
+
+
+def salvage(error: BadInput, folder: Path, *, as_json: bool) -> None:
+    """Print a result whose files could not be written; if `folder` has an unfinished run, `error` says how to continue.
 
     The result is printed as its edges or as a JSON document.
     """
@@ -92,7 +97,7 @@ def salvage(error: BadInput, folder: Path, resuming: str, *, as_json: bool) -> N
         else:
             show_edges(error.result.edges)
     if is_resumable(folder):
-        error.args = (f"{error}; {resuming}",)
+        error.args = (f"{error}; {to_continue(folder)}",)
 
 
 def learn_and_show(
