@@ -1,5 +1,6 @@
 """Errors in the user's input, and helpers for their messages."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -7,7 +8,7 @@ UNEXPECTED, INVALID, UNAVAILABLE, STOPPED = 1, 2, 3, 130
 EXIT_CODES = {
     0: "success",
     UNEXPECTED: "an error that nobody foresaw: one line with the name of a log, which only this user can read",
-    INVALID: "invalid input or settings; one line states what is wrong",
+    INVALID: "invalid input or settings, or a full or unusable disk; one line states what is wrong",
     UNAVAILABLE: "silos were unreachable; retry, with `--resume` if the run had begun",
     STOPPED: "stopped by Ctrl-C or SIGTERM, or cancelled in Prefect; `--resume` continues the run",
 }
@@ -18,6 +19,8 @@ class BadInput(ValueError):  # noqa: N818 - the word users see
     """Invalid user input. The message says where the fault is; the program exits with code 2."""
 
     exit_code = INVALID
+    may_pass = False
+    """whether the same run may succeed later, without other input"""
 
     def _render_traceback_(self, *_: object) -> list[str]:
         """The line that IPython shows in a notebook instead of a traceback."""
@@ -28,6 +31,7 @@ class SilosUnavailable(BadInput):
     """Some silos of a run cannot be reached, and a retry may succeed; the program exits with code 3."""
 
     exit_code = UNAVAILABLE
+    may_pass = True
 
 
 class PrefectUnavailable(BadInput):
@@ -69,6 +73,12 @@ def foreign_text(text: str, limit: int = MAX_FOREIGN_LENGTH) -> str:
     # The text is cut first, so that a message of megabytes costs no more than a short one.
     line = escape_unprintable(" ".join(text[: 2 * limit].split()))
     return line if len(line) <= limit and len(text) <= 2 * limit else f"{line[: limit - 1]}…"
+
+
+def with_name_of(silo: str, text: str) -> str:
+    """`text`, a message on `silo`, after the name of the silo, unless the text has the name."""
+    named = re.search(rf"(?<!\w){re.escape(silo)}(?!\w)", text)
+    return text if named else f"silo {silo}: {text}"
 
 
 def escape_unprintable(text: str) -> str:

@@ -22,9 +22,10 @@ from fedbnsl.tasks.rounds import MAX_SILO_TASKS, Orchestration
 from fedbnsl.tracking.mlflow.run import RunStart
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.result import CompletedRun, expiring
+from fedbnsl.tracking.staging import notice
 
 from .engines.artifacts import ProgressArtifact, publish, publish_changes, tag_flow_run
-from .engines.dask import Silos, connect_silos, job_of
+from .engines.dask import Silos, connect_silos, job_of, quorum_note
 from .engines.flow_run_log import FlowRunLog
 from .engines.mlflow_run import mlflow_listener, mlflow_run
 from .engines.recurring import run_recurring
@@ -194,6 +195,8 @@ def run_rounds(
     resumed = resumed_from(folder) if settings.resume else None
     job = job_of(settings, started.run_id if started else flow_run_id, silos)
     check(job, silos.session.schema)
+    if note := quorum_note(job, silos.session.schema):
+        notice(note)
     comparison = compare_with_last_run(settings, repeat, lambda context: silos.seals(job, context)) if repeat else None
     pins = silos.begin(job)
     if started is not None:

@@ -56,6 +56,8 @@ def check_inline(settings: LearnSettings) -> None:
         raise BadInput("--federation needs the engine prefect")
     if settings.register_as is not None:
         raise BadInput("--register needs the engine prefect, which records runs in MLflow")
+    if settings.quorum is not None:
+        notice(f"--quorum {settings.quorum} has no effect: with the engine inline, all silos are in this process")
 
 
 def check_out(folder: Path) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import wire
-from ..errors import BadInput, RunCancelled
+from ..errors import BadInput, RunCancelled, SilosUnavailable
 from ..graphs.structure import Structure, empty_structure
 from .promise import Charge, Private
 from .release import Disclosed, Releases
@@ -301,14 +301,14 @@ class Round(Generic[Server]):
         return BROKEN_OFF.get(self.outcome, "") if self.outcome else ""
 
     def require_silos(self, when: str) -> None:
-        """Raise `BadInput` if too few silos replied to finish; `when` ends the sentence "a, b did not respond ...".
+        """Raise `SilosUnavailable` if too few silos replied; `when` ends the sentence "a, b did not respond ...".
 
         Raises `RunCancelled` if the run was cancelled.
         """
         if self.outcome == "cancelled":
             raise RunCancelled
         if self.outcome == "silo lost":
-            raise BadInput(f"{', '.join(self.lost)} did not respond {when}: {self.reason}")
+            raise SilosUnavailable(f"{', '.join(self.lost)} did not respond {when}: {self.reason}")
 
 
 def rounds(

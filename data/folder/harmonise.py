@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.errors import BadInput, quoted, with_name_of
 
 from .batches import WrappedSource, cells_in, numbers_in
 from .cells import label_of, number_of
@@ -121,14 +121,14 @@ class HarmonisedSource(WrappedSource):
             yield self._harmonised(own.select(list(range(len(names)))), names)
 
     def place(self, row: int) -> str:
-        """The place of row `row` (from 0) of the silo."""
+        """The place of row `row` (from 0) of the silo; in a file with the rows of several silos, after its name."""
         if self.form.rows is None:
             return self.source.place(row)
-        by, start = self.form.rows[0], 0
+        (by, silo), start = self.form.rows, 0
         for batch in self.source.batches([by], [by]):
             own = np.flatnonzero(self._own(batch.column(0)))
             if row < len(own):
-                return self.source.place(start + int(own[row]))
+                return with_name_of(silo, self.source.place(start + int(own[row])))
             row, start = row - len(own), start + batch.num_rows
         return str(self.path)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from fedbnsl.algorithms.core.release import Level
 from fedbnsl.algorithms.core.schema import Kind, Schema
-from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.errors import BadInput, quoted, with_name_of
 
 from ..federated import MIN_SILO_ROWS, outlier_notes
 from .about import ColumnKind, Declared
@@ -292,7 +292,11 @@ def _is_text(place: str, name: str, column: JointColumn) -> bool:
         f"correct it, leave the column out with --ignore {name}, or, if it has labels, declare "
         f'{{"columns": {{"{name}": "discrete"}}}} in about.json'
     )
-    raise BadInput(f"{column.odd or f'{place}: column {quoted(name)}: it has words and fractions'}; {remedy}")
+    if not column.odd:
+        silos = ", ".join(silo for silo, part in column.parts.items() if part.words)
+        raise BadInput(f"{place}: column {quoted(name)}: it has words and fractions (words at {silos}); {remedy}")
+    silo = next(silo for silo, part in column.parts.items() if part.odd)
+    raise BadInput(f"{with_name_of(silo, column.odd)}; {remedy}")
 
 
 def _words_are_labels(column: JointColumn) -> bool:

@@ -43,11 +43,13 @@ def run_learn(
     results. These parameters do not affect the results and their files, so they are not fields of the options.
 
     Raises `BadInput` for an unknown engine and for `resume` with the engine inline, and `SilosUnavailable` if the run
-    stopped because silos did not respond, and `RunCancelled` if somebody cancelled it in Prefect.
+    stopped because silos did not respond, and `RunCancelled` if somebody cancelled it in Prefect. Errors after which
+    the run can be continued end with the command to do so. If the files of the result cannot be written, its edges are
+    printed nevertheless.
     """
     from fedbnsl.tracking.result import expiring
 
-    from ..engines.resuming import resume_settings
+    from ..engines.resuming import repeated, resume_settings
     from ..terminal.summary import as_document, show_result
 
     check_engine(engine)
@@ -56,21 +58,51 @@ def run_learn(
             raise BadInput("--resume needs the engine prefect: an inline run keeps no journal")
         settings = resume_settings(resume)
     else:
-        settings = options.with_data(folder)
+        settings = options.with_data(folder).named()
+        settings = settings if engine == "inline" else repeated(settings)
     findings = not (as_json or quiet)
-    finished = learn_and_show(settings, engine=engine, server=server, show_findings=findings, progress=not quiet)
+    try:
+        finished = learn_and_show(settings, engine=engine, server=server, show_findings=findings, progress=not quiet)
+    except BadInput as error:
+        if error.may_pass:
+            salvage(error, Path(str(settings.out)), as_json=as_json)
+        raise
     if as_json:
         print(as_document(finished), end="")
     elif not quiet:
         show_result(finished)
     for line in expiring(finished.result.notes):
         print(line, file=sys.stderr, flush=True)
-    resuming = f"to continue: fedbnsl learn --resume {finished.folder}"
     if finished.result.outcome == "silo lost":
         lost = ", ".join(finished.result.lost)
-        raise SilosUnavailable(f"{lost} did not respond and the run stopped; {resuming}")
+        raise SilosUnavailable(f"{lost} did not respond and the run stopped; {to_continue(finished.folder)}")
     if finished.result.outcome == "cancelled":
-        raise RunCancelled(f"the run was cancelled; {resuming}")
+        raise RunCancelled(f"the run was cancelled; {to_continue(finished.folder)}")
+
+
+def to_continue(folder: Path) -> str:
+    """The end of a line on an unfinished run in `folder`: the command that continues it."""
+    return f"to continue: fedbnsl learn --resume {folder}"
+
+
+def salvage(error: BadInput, folder: Path, *, as_json: bool) -> None:
+    """Print a result whose files could not be written; if `folder` has an unfinished run, `error` says how to continue.
+
+    The result is printed as its edges or as a JSON document.
+    """
+    from fedbnsl.tracking.outputs import OutputsNotWritten
+    from fedbnsl.tracking.result import CompletedRun
+
+    from ..engines.resuming import is_resumable
+    from ..terminal.summary import as_document, show_edges
+
+    if isinstance(error, OutputsNotWritten):
+        if as_json:
+            print(as_document(CompletedRun(error.result, folder)), end="")
+        else:
+            show_edges(error.result.edges)
+    if is_resumable(folder):
+        error.args = (f"{error}; {to_continue(folder)}",)
 
 
 def learn_and_show(

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.protocol import SiloLost
+from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
+from fedbnsl.algorithms.secure.masks import default_threshold
 from fedbnsl.data.federated import POOLED, weights_after_pooling
 from fedbnsl.data.folder.about import Declared, declarations, read_about
 from fedbnsl.data.folder.folder import TRUTH, place_of, read_truth, silo_files
@@ -128,12 +131,26 @@ def connect_silos(
     folder, pooled = Path(settings.data), needs_pooling(settings)
     with _transport(settings, workers) as (transport, expected):
         expected, quorum = (expected, settings.quorum) if resumed is None else (tuple(resumed.pins), None)
-        names = wait_for_silos(transport, expected, settings.silo_patience, quorum)
-        absent = tuple(f"{silo} did not connect: learned without it" for silo in expected if silo not in names)
+        if quorum and expected and quorum > len(expected):
+            raise BadInput(f"--quorum {quorum}: the run has only {pluralize(len(expected), 'silo')}")
+        connected = wait_for_silos(transport, expected, settings.silo_patience, quorum)
+        lost = dict(resumed.gone if resumed else {})
+        roster = partial(
+            Roster,
+            transport,
+            patience=Patience(settings.silo_patience),
+            quorum=settings.quorum or 1,
+            is_cancelled=orchestration.cancellation.is_requested,
+        )
         about = read_about(folder)
         folder = place_of(folder)
         declared = declarations(about, reading_of(settings))
-        inferred = schema_from_descriptions(transport, names, declared, tuple(expected))
+        names, inferred = _described(roster, connected, quorum, declared, tuple(expected))
+        absent = tuple(
+            f"{silo} did not {'describe its rows' if silo in connected else 'connect'}: learned without it"
+            for silo in expected or connected
+            if silo not in names
+        )
         declared, schema = inferred.declared or declared, inferred.schema
         excluded = tuple(schema.aside)
         truth, silo_weights = (
@@ -142,18 +159,10 @@ def connect_silos(
         federations: list[SiloFederation] = []
 
         def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
-            # Do not wait again for silos that an earlier federation of this run has given up.
-            gone = dict(federations[-1].roster.lost) if federations else dict(resumed.gone if resumed else {})
-            roster = Roster(
-                transport,
-                schema.silos,
-                Patience(settings.silo_patience),
-                gone,
-                settings.quorum or 1,
-                is_cancelled=orchestration.cancellation.is_requested,
-            )
             terms = replace(_terms(job, spec, run_id, schema, declared), changed_rows=changed_rows)
-            federation = SiloFederation(roster, terms, job.settings.secure, orchestration.solves)
+            # No exchange of this run waits again for a silo that another one has given up.
+            members = roster(schema.silos, lost=lost)
+            federation = SiloFederation(members, terms, job.settings.secure, orchestration.solves)
             federations.append(federation)
             return federation
 
@@ -174,6 +183,22 @@ def _warnings(transport: SiloTransport) -> tuple[str, ...]:
     return transport.client.warnings if isinstance(transport, RelayTransport) else ()
 
 
+def _described(
+    roster: Callable[[Names], Roster], names: Names, quorum: int | None, declared: Declared, expected: Names
+) -> tuple[Names, InferredSchema]:
+    """The silos among `names` that describe their rows, and their schema.
+
+    Raises `SilosUnavailable` if a silo does not respond, unless there is a `quorum` and so many silos are left.
+    """
+    while True:
+        try:
+            return names, schema_from_descriptions(roster(names), declared, expected)
+        except SiloLost as loss:
+            names = tuple(silo for silo in names if silo not in loss.silos)
+            if quorum is None or len(names) < quorum:
+                raise SilosUnavailable(f"{loss}, before the rows were described") from None
+
+
 def _terms(job: Job, spec: AlgorithmSpec, run_id: str, schema: Schema, declared: Declared) -> RunTerms:
     """The terms of an exchange of `job` that runs the algorithm `spec`."""
     seed, terms_schema = job.settings.seed, job.run_schema(schema)
@@ -190,6 +215,19 @@ def _policy_notes(settings: LearnSettings, inferred: InferredSchema) -> tuple[st
     return (
         f"{silos}: no [members] in silo.toml, so every silo adds noise that suffices alone; the sum has more noise",
     )
+
+
+def quorum_note(job: Job, schema: Schema) -> str:
+    """A line if fewer silos than all cannot do, although the quorum of `job` says so; otherwise empty."""
+    quorum, silos, algorithm = job.settings.quorum, len(schema.silos), registry.build(job.spec)
+    if quorum is None or quorum >= silos:
+        return ""
+    if not algorithm.tolerates_dropout:
+        return f"--quorum {quorum} applies before round 1 only: {job.spec.name} needs all {silos} silos in every round"
+    least = default_threshold(silos)
+    if quorum < least and algorithm.is_masked(schema, requested=job.settings.secure):
+        return f"--quorum {quorum} has the effect of {least}: masked sums of {silos} silos need {least} of them"
+    return ""
 
 
 def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:

@@ -140,7 +140,7 @@ def _continued_or_new(
     """The settings and the result of the interrupted run of the deployment, or of a new run with the named `settings`.
 
     An interrupted run that cannot be continued, for instance because its rows have changed, is given up. If silos do
-    not respond, it can be continued later.
+    not respond, or a disk is full, it can be continued later.
     """
     folder = claimed_run(settings, repeat.deployment)
     if folder is not None:
@@ -148,9 +148,11 @@ def _continued_or_new(
         try:
             interrupted = resume_settings(folder)
             return interrupted, learn(interrupted, repeat)
-        except (SilosUnavailable, RunCancelled):
+        except RunCancelled:
             raise
         except BadInput as error:
+            if error.may_pass:
+                raise
             claim_file(last_run_file(runs_folder(settings), repeat.deployment)).unlink(missing_ok=True)
             notice(f"{folder.name} cannot be continued ({error}): learning anew")
     return settings, learn(settings, repeat)

@@ -13,15 +13,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tracking.checkpoint import Checkpoint, load, save
 from fedbnsl.tracking.kept_files import with_format, without_format
-from fedbnsl.tracking.staging import create_private_folder, name_in_errors, remove_leftovers, write_private
+from fedbnsl.tracking.outputs import FILES
+from fedbnsl.tracking.staging import create_private_folder, name_in_errors, notice, remove_leftovers, write_private
 
 from ..job.job import Job
+from ..job.reading import is_private
 from ..job.run import Progress, Resumed
 from ..options.learn import LearnSettings
 from ..options.model import validate
@@ -133,16 +136,51 @@ class Started:
 def write_started(folder: Path, started: Started) -> None:
     """Write `started.json` to the folder of a run, which is created if needed; paths become absolute."""
     create_private_folder(folder)
-    settings = started.settings.model_dump(mode="json") | {
-        "data": str(Path(started.settings.data).absolute()),
-        "out": str(folder.absolute()),
-        "federation": started.settings.federation and str(Path(started.settings.federation).absolute()),
-    }
+    settings = _portable(started.settings, folder)
     pins = {silo: [pin.rows, pin.seal] for silo, pin in started.pins.items()}
     content = with_format(folder / STARTED, {**vars(started), "settings": settings, "pins": pins})
     with name_in_errors(folder / STARTED):
         write_private(folder / f".{STARTED}", json.dumps(content, indent=1).encode())
     os.replace(folder / f".{STARTED}", folder / STARTED)
+
+
+def is_resumable(folder: Path) -> bool:
+    """Whether `folder` has a run that has begun and not finished."""
+    return (folder / STARTED).exists()
+
+
+def _portable(settings: LearnSettings, folder: Path) -> dict[str, Any]:
+    """The settings of the run in `folder` as JSON, with absolute paths."""
+    return settings.model_dump(mode="json") | {
+        "data": str(Path(settings.data).absolute()),
+        "out": str(folder.absolute()),
+        "federation": settings.federation and str(Path(settings.federation).absolute()),
+    }
+
+
+def repeated(settings: LearnSettings) -> LearnSettings:
+    """The settings with which a command whose run failed is repeated, with named `settings`.
+
+    If the folder of the results has an unfinished run of the same settings, it is continued, so that no round is made
+    or charged twice; a run without an ε and without a finished round begins anew. Raises `BadInput` if the unfinished
+    run has other settings, or is in progress.
+    """
+    folder = Path(str(settings.out))
+    if not is_resumable(folder):
+        return settings
+    began, given = (_portable(one, folder) | {"name": ""} for one in (read_started(folder).settings, settings))
+    if began != given:
+        raise BadInput(
+            f"{folder}: has an unfinished run with other settings: fedbnsl learn --resume {folder} continues it; or "
+            "give another folder"
+        )
+    if is_private(settings) or (folder / CHECKPOINT).exists():
+        notice(f"continuing the unfinished run in {folder}")
+        return resume_settings(folder)
+    with run_lock(folder):
+        for name in (STARTED, *FILES):
+            (folder / name).unlink(missing_ok=True)
+    return settings
 
 
 def read_started(folder: Path) -> Started:

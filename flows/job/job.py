@@ -203,7 +203,7 @@ class ExchangeResult:
         return bool(self.last.broken_off)
 
     def of_enough_silos(self, when: str) -> "ExchangeResult":
-        """The result itself; raises `BadInput` if too few silos replied (see `Round.require_silos`)."""
+        """The result itself; raises `SilosUnavailable` if too few silos replied (see `Round.require_silos`)."""
         self.last.require_silos(when)
         return self
 

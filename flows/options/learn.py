@@ -379,7 +379,7 @@ class LearnOptions(Options):
     ] = None
     silo_patience: Annotated[
         float,
-        Field(gt=0, title="Patience (s)", description="Seconds to wait for an answer before a silo is unresponsive."),
+        Field(gt=0, title="Patience (s)", description="Seconds without a sign of life after which a silo is lost."),
         OnCommandLine(value="SECONDS"),
     ] = 60.0
     allow_cyclic_truth: Annotated[

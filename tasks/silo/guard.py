@@ -246,7 +246,7 @@ class Guard:
             if not self.remote:
                 raise
             self.log(f"error: {error}")
-            raise BadRecord(f"silo {silo}: its records cannot be used; its owner sees why in the log") from None
+            raise type(error)(f"silo {silo}: its records cannot be used; its owner sees why in the log") from None
         except BadInput as error:
             message = f"silo {silo}: its rows cannot be used; its owner sees why in the log"
             if not self.remote or str(error) == message:  # logged already, in a pass over the rows

@@ -25,7 +25,7 @@ from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tracking.kept_files import require_database
 
-from .private_folder import BadRecord, make_private_file, make_private_folder, private_folder
+from .private_folder import BadRecord, make_private_file, make_private_folder, private_folder, record_error
 from .seals import SECRET_BYTES, silo_secret
 
 SCHEMA = """
@@ -88,7 +88,7 @@ class Journal:
             require_database(path, self._db, BadRecord)
             self._db.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            raise BadRecord(f"{path.parent}: the silo's journal cannot be written to this folder ({error})") from None
+            raise record_error(f"{path}: the silo's journal", error) from None
 
     def __enter__(self) -> "Journal":
         """The open journal."""
@@ -259,21 +259,27 @@ class Journal:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """One transaction, in which no other process writes; it is rolled back if the block raises."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
+        """One transaction, in which no other process writes; it is rolled back if the block raises.
+
+        Raises `BadRecord` if the file cannot be written.
+        """
+        with self._readable():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # SQLite itself rolls back after some errors, such as a full disk
+                    self._db.execute("ROLLBACK")
+                raise
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
+        """Raise `BadRecord` if the file cannot be read or written in the block."""
         try:
             yield
-        except sqlite3.DatabaseError as error:
-            raise BadRecord(f"{self.path}: the journal is damaged ({error}): start a new run") from None
+        except (OSError, sqlite3.DatabaseError) as error:
+            raise record_error(f"{self.path}: the journal", error) from None
 
     def _is_intact(self, checksum: str, *parts: object) -> bool:
         return hmac.compare_digest(checksum, keyed_checksum(self.key, *parts))

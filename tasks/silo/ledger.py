@@ -21,7 +21,7 @@ from fedbnsl.algorithms.privacy.ledger import ChargeRequest, decide
 from fedbnsl.tracking.kept_files import require_database
 
 from .journal import keyed_checksum
-from .private_folder import BadRecord, make_private_file, make_private_folder, private_folder
+from .private_folder import BadRecord, make_private_file, make_private_folder, private_folder, record_error
 from .seals import seal, silo_secret
 
 LEDGER_SCHEMA = """
@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS charges (
 ADDED_COLUMNS = ("rows", "checksum")
 """columns that are missing in ledgers of earlier versions"""
 COLUMNS = "run, number, digest, what, rho, delta, broken, key, rows, checksum"
+RESTORE = "restore the file"
 LEDGER_SUFFIX, SEAL_CONTEXT = ".ledger", "ledger"
 
 
@@ -65,9 +66,7 @@ class FileLedger:
                     )
                 db.execute("COMMIT")
         except (OSError, sqlite3.Error) as error:
-            raise BadRecord(
-                f"{self.path}: the privacy ledger cannot be written, so nothing is released ({error})"
-            ) from None
+            raise record_error(f"nothing is released: {self.path}: the privacy ledger", error, RESTORE) from None
         self._reserved.add((charge.run, charge.number))
         return charge.key
 
@@ -102,7 +101,7 @@ class FileLedger:
                     )
                 db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise BadRecord(f"{self.path}: the privacy ledger cannot be written ({error})") from None
+            raise record_error(f"{self.path}: the privacy ledger", error, RESTORE) from None
 
     def _own(self) -> tuple[Charge, ...]:
         return _read(self.path, lambda db: _charges(db, self.path)) if self.path.exists() else ()
@@ -156,7 +155,7 @@ def _read(path: Path, read: Callable[[sqlite3.Connection], tuple[Charge, ...]]) 
         with closing(_open(path)) as db:
             return read(db)
     except sqlite3.Error as error:
-        raise BadRecord(f"{path}: the privacy ledger cannot be read ({error})") from None
+        raise record_error(f"{path}: the privacy ledger", error, RESTORE) from None
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from fedbnsl.algorithms.secure.masks import Aborted, Refused
 from fedbnsl.data.folder.about import Declared
 
 from .policy import NotAllowed
-from .private_folder import BadRecord
+from .private_folder import BadRecord, RecordUnavailable
 from .publications import FewRowsChanged
 from .readers import ReaderLost
 from .rows import Described, DescribedEvents, DescribedPooled, DescribedSeries
@@ -82,7 +82,7 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
 ERRORS: dict[str, type[Exception]] = {
     kind.__name__: kind
     for kind in (
-        *(BadInput, NotAllowed, FewRowsChanged, RowsChanged, BadRecord, ReaderLost, Overspent),
+        *(BadInput, NotAllowed, FewRowsChanged, RowsChanged, BadRecord, RecordUnavailable, ReaderLost, Overspent),
         *(SiloFailed, Aborted, Refused),
     )
 }
@@ -176,9 +176,9 @@ def _is_a(value: Any, kind: Any) -> bool:
 def _refused(service: Answering, run: str, error: Exception) -> bytes:
     """`error` as bytes: the nearest type in `ERRORS` and its text; of any other error, only the name of its type."""
     name = next((one.__name__ for one in type(error).__mro__ if one.__name__ in ERRORS), None)
-    text = str(error) if name else f"{type(error).__name__}; the owner of the silo sees why in the log"
-    content = text.encode()
-    with suppress(BadRecord):
+    text = str(error) if name else f"silo {service.name}: {type(error).__name__}; its owner sees why in the log"
+    content = text.encode(errors="replace")
+    with suppress(BadInput):
         service.record_message(run, "refusals", len(content))
     return wire.encode((name or SiloFailed.__name__, 0, content))
 

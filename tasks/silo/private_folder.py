@@ -4,6 +4,7 @@ Symbolic links are resolved first, so that a link to the rows leads to the same 
 """
 
 import os
+import sqlite3
 from pathlib import Path
 
 from fedbnsl.algorithms.errors import BadInput
@@ -13,6 +14,25 @@ FOLDER = ".fedbnsl"
 
 class BadRecord(BadInput):
     """A file in a silo's private folder is damaged or incomplete, or cannot be read or written."""
+
+
+class RecordUnavailable(BadRecord):
+    """A sound file in a silo's private folder cannot be read or written now, for instance because its disk is full."""
+
+    may_pass = True
+
+
+NO_ACCESS = ("FULL", "IOERR", "READONLY", "CANTOPEN", "PERM", "AUTH", "BUSY", "LOCKED", "NOMEM", "TOOBIG")
+"""the errors of SQLite, by the first word of their names, after which a file is as sound as before"""
+
+
+def record_error(record: str, error: OSError | sqlite3.Error, damaged: str = "start a new run") -> BadRecord:
+    """The error for a `record` that cannot be used because of `error`; `damaged` says what to do if it is damaged."""
+    name = getattr(error, "sqlite_errorname", "")
+    if isinstance(error, OSError) or name.removeprefix("SQLITE_").partition("_")[0] in NO_ACCESS:
+        why = getattr(error, "strerror", None) or error
+        return RecordUnavailable(f"{record} cannot be read or written ({why}): make room or restore access")
+    return BadRecord(f"{record} is damaged ({error}): {damaged}")
 
 
 def private_folder(source: Path) -> Path:

@@ -36,7 +36,7 @@ from .journal import Journal, require_same_binding
 from .messages import RowsChanged, SiloFailed
 from .one_thread import on_one_thread
 from .policy import UNRESTRICTED, NotAllowed, Policy
-from .private_folder import BadRecord
+from .private_folder import BadRecord, RecordUnavailable
 from .publications import RowVersion, version_under
 from .readers import ReaderLost
 from .rows import AnyDescribed
@@ -304,10 +304,19 @@ class SiloService:
 
     @contextmanager
     def _report_failures(self, number: int) -> Iterator[None]:
-        """Raise unexpected errors as `SiloFailed` with one line, because a traceback could show rows."""
+        """Raise unexpected errors as `SiloFailed` with one line, because a traceback could show rows.
+
+        Another party does not learn the path of records that cannot be read or written.
+        """
         try:
             with on_one_thread():
                 yield
+        except RecordUnavailable as error:
+            if not self._guard.remote:
+                raise
+            self._guard.log(f"error: round {number}: {error}")
+            what = "its records cannot be read or written; its owner sees why in the log"
+            raise RecordUnavailable(f"silo {self.name}, round {number}: {what}") from None
         except (BadInput, Aborted, MemoryError):
             raise
         except Exception as error:

@@ -10,7 +10,7 @@ certificate.
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -24,7 +24,7 @@ from fedbnsl.algorithms.errors import BadInput, SilosUnavailable, foreign_text
 from ..silo.messages import PROTOCOL_VERSION, MethodCall
 from .certificates import COORDINATOR, Identity, holder_of
 from .configuration import Endpoint, FederationFile
-from .federation import PackedAnswer
+from .federation import PackedAnswer, transport_errors
 from .tls import CHUNK_BYTES, PeerRefusedError, TlsStream
 
 MAX_FRAME_BYTES = 1 << 30
@@ -40,7 +40,7 @@ class ConnectionLimits:
     frame_bytes: int = MAX_FRAME_BYTES
     first_seconds: float = 10.0
     """timeout for the TLS handshake, for the first frame, and for the end of a connection"""
-    ping_seconds: float = 10.0
+    ping_seconds: float = 2.0
     silence_seconds: float = 35.0
     """seconds without any byte after which a connection is lost"""
     deliveries: int = 3
@@ -61,8 +61,9 @@ Kind = Literal["present", "refused", "call", "answer", "lost", "release"]
 class Parcel:
     """One message.
 
-    - `present`, the relay's first parcel: the connected `silos`, again after each change; for a silo, its name. A run
-      also gets the `warnings` of the coordinator, and `refusals`: why peers could not join
+    - `present`, the relay's first parcel: the connected `silos`, and if one of them is silent, in `content` for how
+      many seconds each has been silent; again after each change; for a silo, its name. A run also gets the `warnings`
+      of the coordinator, and `refusals`: why peers could not join
     - `refused`, from the relay in place of `present`: a silo may not join, for the reason `note`
     - `call`: from a run for `silo`, or from the relay to this silo; sender and receiver agree on its `number`
     - `answer`: to the call of this `number`, from the silo or from the relay to the run
@@ -153,6 +154,8 @@ class Connection:
         """Use an open connection."""
         self._stream, self._limits = stream, limits
         self._patience = limits.first_seconds
+        self.reads = 0
+        """number of reads so far: it changes with each ping of the other side, and while a long frame arrives"""
         self._sending = asyncio.Lock()
         self._outbox: asyncio.Queue[Parcel] = asyncio.Queue()
 
@@ -186,6 +189,7 @@ class Connection:
                 part = await self._stream.read(min(length, CHUNK_BYTES))
             if not part:
                 raise ConnectionResetError("the other side closed the connection")
+            self.reads += 1
             parts.append(part)
             length -= len(part)
         return b"".join(parts)
@@ -356,13 +360,19 @@ class PendingBytes:
         self.client.release(self)
 
 
+def read_silence(membership: Parcel) -> dict[str, float]:
+    """The connected silos, sorted, and for how many seconds each has been silent, in a parcel `present` for a run."""
+    seconds = wire.decode(tuple[float, ...], membership.content) if membership.content else ()
+    return dict.fromkeys(membership.silos, 0.0) | dict(zip(membership.silos, seconds, strict=False))
+
+
 class RelayClient:
     """A run's connection to the relay; its methods may be called from any thread."""
 
     def __init__(self) -> None:
         """Prepare a client; `connect` returns a connected one."""
         self._numbers = itertools.count(1)
-        self._silos: tuple[str, ...] = ()
+        self._silence: dict[str, float] = {}
         self.warnings: tuple[str, ...] = ()
         """lines about the federation that the user should see, such as certificates that expire soon"""
         self.refusals: tuple[str, ...] = ()
@@ -395,7 +405,7 @@ class RelayClient:
             client._loop = client._opened.result()
         except PeerRefusedError as error:
             raise BadInput(f"{place}{where}: {foreign_text(str(error))}") from None
-        except (OSError, ValueError) as error:
+        except Exception as error:
             raise SilosUnavailable(
                 f"{place}no coordinator responds at {where} ({type(error).__name__}): start it with "
                 "`fedbnsl coordinator start`"
@@ -408,7 +418,11 @@ class RelayClient:
 
     def present(self) -> tuple[str, ...]:
         """The silos that are connected at this moment, sorted."""
-        return self._silos
+        return tuple(self._silence)
+
+    def silence(self) -> Mapping[str, float]:
+        """The seconds for which each connected silo has been silent, as the relay hears it."""
+        return self._silence
 
     def submit(self, silo: str, content: bytes) -> PendingBytes:
         """Send a call to `silo` and return at once; if the silo is away, the call waits in the relay."""
@@ -442,16 +456,16 @@ class RelayClient:
         self._connection = connection
         self._see(first)
         self._opened.set_result(asyncio.get_running_loop())
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(Exception):  # whatever ends the connection, all calls are lost
             await connection.run(self._stopped.wait(), self._receive(connection))
         connection.close()
-        self._connection, self._silos = None, ()
+        self._connection, self._silence = None, {}
         for call in self._calls.values():
             call.lose(CONNECTION_LOST)
         await self._stopped.wait()
 
     def _see(self, present: Parcel) -> None:
-        self._silos, self.refusals = present.silos, tuple(map(foreign_text, present.refusals))
+        self._silence, self.refusals = read_silence(present), tuple(map(foreign_text, present.refusals))
         self.warnings = tuple(dict.fromkeys((*self.warnings, *map(foreign_text, present.warnings))))
 
     async def _receive(self, connection: Connection) -> None:
@@ -476,9 +490,15 @@ class RelayTransport:
         """The silos that are connected at this moment, sorted."""
         return self.client.present()
 
+    def silence(self) -> Mapping[str, float]:
+        """The seconds for which each connected silo has been silent, as the relay hears it."""
+        return self.client.silence()
+
     def submit(self, silo: str, call: MethodCall) -> PackedAnswer:
         """Send `call` to `silo`; if the silo is away, the call waits in the relay."""
-        return PackedAnswer(silo, call.method, self.client.submit(silo, call.pack()))
+        packed = call.pack()
+        with transport_errors(silo):
+            return PackedAnswer(silo, call.method, self.client.submit(silo, packed))
 
 
 @contextlib.contextmanager

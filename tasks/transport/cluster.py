@@ -8,22 +8,25 @@ its silos as an attribute, and announces each silo by a resource `silo:<name>`. 
 worker that hosts the silo. There, `on_worker` looks up the service.
 """
 
+import contextlib
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any
 from uuid import uuid4
 
 from fedbnsl.algorithms.core.protocol import SiloLost
+from fedbnsl.algorithms.errors import SilosUnavailable
+from fedbnsl.tracking.staging import first_line
 
 from ..fork_server import THREADS, fork_server, scripts_not_repeated
 from ..silo.messages import MethodCall, answer
 from ..silo.service import SiloService
-from .federation import PackedAnswer
+from .federation import Liveness, PackedAnswer, transport_errors
 
 SERVICES_ATTRIBUTE = "fedbnsl_silos"
 
@@ -77,7 +80,8 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
     """Yield a client of a cluster on this machine whose workers host `silos`; the cluster ends with the `with` block.
 
     There are `workers` workers, by default one per core, and at most one per silo. The processes of the cluster connect
-    only to each other, over mutual TLS with keys of this run (`run_keys.py`).
+    only to each other, over mutual TLS with keys of this run (`run_keys.py`). Raises `SilosUnavailable` if they cannot
+    be started.
     """
     import dask
     from distributed import Client
@@ -88,9 +92,12 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
     config = QUIET | {"distributed.worker.multiprocessing-method": _start_method()}
     with scripts_not_repeated(), dask.config.set(config):
         hosted = {f"worker-{i}": {name: silos[name] for name in names[i::count]} for i in range(count)}
-        cluster = local_cluster(
-            {name: _worker_options(part, notice=name == "worker-0") for name, part in hosted.items()}
-        )
+        workers_options = {name: _worker_options(part, notice=name == "worker-0") for name, part in hosted.items()}
+        try:
+            cluster = local_cluster(workers_options)
+        except (OSError, RuntimeError) as error:
+            why = f"{type(error).__name__}: {first_line(error)}"
+            raise SilosUnavailable(f"{', '.join(names)}: no worker could be started on this machine ({why})") from None
         try:
             with Client(cluster, set_as_default=False) as client:
                 yield client
@@ -129,12 +136,17 @@ def connected_workers(client: Any) -> dict[str, dict[str, Any]]:
     return dict(client.sync(client.scheduler.identity, n_workers=-1)["workers"])
 
 
-def hosted_silos(client: Any) -> tuple[str, ...]:
-    """The names of the silos that workers host at this moment, sorted."""
+def hosted_silos(client: Any) -> dict[str, tuple[str, float]]:
+    """The silos that workers host at this moment, sorted: the worker's address and the time of its last heartbeat."""
     prefix = resource("")
-    running = [worker for worker in connected_workers(client).values() if worker["status"] == "running"]
-    return tuple(
-        sorted(name.removeprefix(prefix) for w in running for name in w["resources"] if name.startswith(prefix))
+    return dict(
+        sorted(
+            (name.removeprefix(prefix), (address, worker["last_seen"]))
+            for address, worker in connected_workers(client).items()
+            if worker["status"] == "running"
+            for name in worker["resources"]
+            if name.startswith(prefix)
+        )
     )
 
 
@@ -177,19 +189,33 @@ class DaskTransport:
     """The workers that a Dask client reaches (see `SiloTransport`)."""
 
     client: Any
+    liveness: Liveness = field(default_factory=Liveness)
 
     def present(self) -> tuple[str, ...]:
         """The silos that workers host at this moment, sorted."""
-        return hosted_silos(self.client)
+        return tuple(self._hosted())
+
+    def silence(self) -> Mapping[str, float]:
+        """The seconds since the worker of each hosted silo has sent a heartbeat; workers send two per second.
+
+        The heartbeats of a worker come from its main thread; its solves run in another one.
+        """
+        return self.liveness.look(self._hosted)
+
+    def _hosted(self) -> dict[str, tuple[str, float]]:
+        """The hosted silos; none if the scheduler does not respond."""
+        with contextlib.suppress(SiloLost, TimeoutError), transport_errors("the scheduler"):
+            return hosted_silos(self.client)
+        return {}
 
     def submit(self, silo: str, call: MethodCall) -> PackedAnswer:
         """Submit `call` to the worker that hosts `silo`; Dask waits for such a worker if there is none."""
         # A unique key, so that Dask does not reuse the result of an equal call.
-        key = f"{call.method}-{uuid4()}"
-        future = self.client.submit(on_worker, silo, call.pack(), key=key, resources={resource(silo): 1})
-        ended = Event()
-        future.add_done_callback(lambda _: ended.set())
-        return PackedAnswer(silo, call.method, DaskAnswer(silo, future, ended))
+        key, packed, ended = f"{call.method}-{uuid4()}", call.pack(), Event()
+        with transport_errors(silo):
+            future = self.client.submit(on_worker, silo, packed, key=key, resources={resource(silo): 1})
+            future.add_done_callback(lambda _: ended.set())
+        return PackedAnswer(silo, call.method, DaskAnswer(future, ended))
 
 
 TRANSFER_SECONDS = 60.0
@@ -198,32 +224,18 @@ TRANSFER_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class DaskAnswer:
-    """The future of a call to `silo`, whose result are bytes (see `PendingAnswer`)."""
+    """The future of a call, whose result are bytes (see `PendingAnswer`)."""
 
-    silo: str
     future: Any
     ended: Event
     """set once the call has ended"""
 
     def result(self, timeout: float) -> bytes:
-        """The packed answer; raises `TimeoutError` after `timeout` seconds.
-
-        Raises `SiloLost` if the call killed its worker too often for Dask to retry, or the scheduler is lost.
-        """
-        from asyncio import CancelledError
-        from concurrent import futures
-
-        from distributed import KilledWorker
-
+        """The packed answer; raises `TimeoutError` after `timeout` seconds, and Dask's errors."""
         # A timeout during the transfer of the answer would begin the transfer again.
         if not self.ended.wait(timeout):
             raise TimeoutError
-        try:
-            packed: bytes = self.future.result(timeout=TRANSFER_SECONDS)
-        except KilledWorker:
-            raise SiloLost((self.silo,), "its worker died repeatedly while solving") from None
-        except (CancelledError, futures.CancelledError):  # the type depends on Dask's version
-            raise SiloLost((self.silo,), "the connection to the workers was lost") from None
+        packed: bytes = self.future.result(timeout=TRANSFER_SECONDS)
         return packed
 
     def release(self) -> None:

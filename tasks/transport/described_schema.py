@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.chunked_series import passes_notes
 from fedbnsl.data.folder.events import check_same_times, event_notes, events_schema
@@ -17,29 +16,26 @@ from fedbnsl.data.folder.targets import with_targets
 
 from ..silo.messages import MethodCall, SiloFailed
 from ..silo.rows import AnyDescribed, Described, DescribedEvents, DescribedPooled, DescribedSeries
-from .federation import SiloTransport
-
-DESCRIBE_TIMEOUT_SECONDS = 600.0
-"""timeout for a silo to read and describe its rows"""
+from .federation import Roster
 
 
-def schema_from_descriptions(
-    transport: SiloTransport, silos: tuple[str, ...], declared: Declared, expected: tuple[str, ...] = ()
-) -> InferredSchema:
-    """The public schema of `silos` from their descriptions; raises `BadInput` if they disagree or cannot be read.
+def schema_from_descriptions(roster: Roster, declared: Declared, expected: tuple[str, ...] = ()) -> InferredSchema:
+    """The public schema of the silos of `roster` from their descriptions.
+
+    Raises `BadInput` if they disagree or cannot be read, and `SiloLost` if a silo does not respond.
 
     Each silo describes its columns, including labels if there are few. If an owner withholds everything but names and
     numbers of rows, all silos are read by what `about.json` declares, as in a run with an ε. Declarations in `declared`
     take precedence. The coordinator may declare targets of experiments for all `expected` silos, and a silo's owner for
     that silo.
     """
-    first = _described(transport, silos, declared)
+    first = _described(roster, declared)
     names_only = any(isinstance(part, Described) and part.names_only for part in first)
     if names_only and not declared.reading.private:
         declared = replace(declared, reading=replace(declared.reading, private=True))
-        first = _described(transport, silos, declared)
+        first = _described(roster, declared)
     try:
-        inferred = _inferred(transport, silos, declared, first)
+        inferred = _inferred(roster, declared, first)
     except BadInput:
         raise
     except (
@@ -48,7 +44,7 @@ def schema_from_descriptions(
         TypeError,
         ArithmeticError,
     ) as fault:  # well-formed parts that disagree
-        raise SiloFailed(f"{', '.join(silos)}: a description cannot be used ({type(fault).__name__})") from None
+        raise SiloFailed(f"{', '.join(roster.silos)}: a description cannot be used ({type(fault).__name__})") from None
     own = [
         (part.silo, name, targets)
         for part in first
@@ -87,9 +83,7 @@ def _joined_targets(declared: Declared, described: list[tuple[str, str, tuple[st
     )
 
 
-def _inferred(
-    transport: SiloTransport, silos: tuple[str, ...], declared: Declared, first: list[AnyDescribed]
-) -> InferredSchema:
+def _inferred(roster: Roster, declared: Declared, first: list[AnyDescribed]) -> InferredSchema:
     """The schema without targets, from the `first` descriptions."""
     pooled = [part for part in first if isinstance(part, DescribedPooled)]
     if pooled:
@@ -112,7 +106,7 @@ def _inferred(
     answers = [first]
 
     def request_profiles(declaration: Declared) -> dict[str, Profile]:
-        parts = answers.pop() if answers else _described(transport, silos, declaration)
+        parts = answers.pop() if answers else _described(roster, declaration)
         return {part.silo: part.profile for part in parts if isinstance(part, Described)}
 
     inferred = negotiate_schema("the silos", request_profiles, declared)
@@ -147,14 +141,6 @@ def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescrib
     return series_schema({part.silo: part for part in series}, declared)
 
 
-def _described(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> list[AnyDescribed]:
-    pending = [transport.submit(silo, MethodCall("describe", (declared,))) for silo in silos]
-    described = []
-    for silo, answer in zip(silos, pending, strict=True):
-        try:
-            described.append(answer.result(DESCRIBE_TIMEOUT_SECONDS))
-        except SiloLost as loss:
-            raise SilosUnavailable(f"{loss}, while it described its rows") from None
-        except TimeoutError:
-            raise SilosUnavailable(f"{silo}: did not describe its rows within {DESCRIBE_TIMEOUT_SECONDS:g} s") from None
-    return described
+def _described(roster: Roster, declared: Declared) -> list[AnyDescribed]:
+    calls = dict.fromkeys(roster.present, MethodCall("describe", (declared,)))
+    return list(roster.ask(calls, tolerates_dropout=False).values())

@@ -1,15 +1,17 @@
 """The federation of the silos of a run, over any transport.
 
-`SiloTransport` is the interface to the silos: over Dask, or by direct calls in one process. `Patience` has the timeouts
-after which the coordinator gives a silo up. A `Roster` has the participating and the lost silos of a run, and calls
-several silos concurrently. `SiloFederation` runs the exchanges. An exchange is one call of `solve` per silo. A masked
-exchange is a secure sum: the coordinator learns the sum of the replies and nothing else about them.
+`SiloTransport` is the interface to the silos: over Dask, over a relay, or by direct calls in one process. `Patience`
+defines when the coordinator gives a silo up, from the signs of life that `Liveness` observes. A `Roster` has the
+participating and the lost silos of a run, and calls several silos concurrently. `SiloFederation` runs the exchanges. An
+exchange is one call of `solve` per silo. A masked exchange is a secure sum: the coordinator learns the sum of the
+replies and nothing else about them.
 """
 
 import contextlib
+import math
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
@@ -21,11 +23,11 @@ from fedbnsl.algorithms.core.protocol import Replies, SiloLost, Sparse, Traffic,
 from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
-from fedbnsl.algorithms.errors import RunCancelled, SilosUnavailable
+from fedbnsl.algorithms.errors import BadInput, RunCancelled, SilosUnavailable, with_name_of
 from fedbnsl.algorithms.secure import masked_round
 from fedbnsl.algorithms.secure.masks import MESH_SILOS, Aborted, Phase, default_threshold
 from fedbnsl.algorithms.secure.sparse import SumLost
-from fedbnsl.tracking.staging import notice
+from fedbnsl.tracking.staging import first_line, notice
 
 from ..rounds import Start, Wait, in_threads
 from ..silo.messages import Method, MethodCall, unpack_answer
@@ -55,26 +57,63 @@ class SiloTransport(Protocol):
         """The names of the silos that are connected at this moment, sorted."""
         ...
 
-    def submit(self, silo: str, call: MethodCall) -> PendingAnswer:
-        """Send `call` to `silo` and return at once."""
+    def silence(self) -> Mapping[str, float]:
+        """The seconds for which each connected silo has given no sign of life, even if it computes (see `Liveness`)."""
         ...
+
+    def submit(self, silo: str, call: MethodCall) -> PendingAnswer:
+        """Send `call` to `silo` and return at once; raises `SiloLost` if it cannot be sent."""
+        ...
+
+
+LOSSES = {
+    "KilledWorker": "its worker died repeatedly while solving",
+    "CancelledError": "the connection to the workers was lost",
+    "FutureCancelledError": "the connection to the workers was lost",
+}
+"""reasons for the loss of a silo, by the type of the error"""
+
+
+@contextlib.contextmanager
+def transport_errors(silo: str) -> Iterator[None]:
+    """The boundary between a remote transport and a run: whatever fails in the block, the `silo` is lost.
+
+    Raises `SiloLost` for every error except `TimeoutError`, after which an answer may still arrive. Errors of a silo
+    itself are no errors of the transport: they arrive as answers.
+    """
+    try:
+        yield
+    except (SiloLost, TimeoutError):
+        raise
+    except BaseException as error:
+        kind = type(error).__name__
+        if not (isinstance(error, Exception) or kind == "CancelledError"):  # of asyncio, whose import takes long
+            raise
+        reason = LOSSES.get(kind) or f"the connection failed ({kind}: {first_line(error)})"
+        raise SiloLost((silo,), reason) from None
 
 
 @dataclass(frozen=True)
 class PackedAnswer:
-    """A pending answer that arrives as bytes (see `PendingAnswer`)."""
+    """A pending answer of a remote silo, which arrives as bytes (see `PendingAnswer`)."""
 
     silo: str
     method: Method
     pending: PendingAnswer
 
     def result(self, timeout: float) -> Any:
-        """The answer; raises the silo's exception, `TimeoutError`, or `SiloLost`."""
-        return unpack_answer(self.method, self.pending.result(timeout), f"silo {self.silo}")
+        """The answer; raises the silo's exception, whose text names the silo, `TimeoutError`, or `SiloLost`."""
+        with transport_errors(self.silo):
+            packed = self.pending.result(timeout)
+        try:
+            return unpack_answer(self.method, packed, f"silo {self.silo}")
+        except (BadInput, Aborted) as error:
+            raise type(error)(with_name_of(self.silo, str(error))) from None
 
     def release(self) -> None:
-        """Stop waiting for the answer."""
-        self.pending.release()
+        """Stop waiting for the answer; without a connection, nothing is left to free."""
+        with contextlib.suppress(SiloLost), transport_errors(self.silo):
+            self.pending.release()
 
 
 def read_replies(algorithm: Algorithm, answers: Mapping[str, bytes]) -> dict[str, Any]:
@@ -125,22 +164,61 @@ def _all_present(silos: tuple[str, ...], present: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Patience:
-    """Timeouts in seconds after which the coordinator gives a silo up."""
+    """Timeouts in seconds after which the coordinator gives a silo up.
+
+    A silo is unresponsive if it gives no sign of life for `absent` seconds: because it is gone (not connected), or
+    because it is frozen (connected, but its process is stopped or its machine hangs; at least `FROZEN_SECONDS`). A
+    silo that is slow but alive sends heartbeats while it computes, and is waited for.
+    """
 
     absent: float
-    """timeout for a dead worker to return"""
+    """timeout for a sign of life of a silo that is gone or frozen"""
     solve: float = 3600.0
-    """timeout for one answer of a connected worker"""
+    """timeout for one answer of a silo that is alive, whose computation may hang"""
 
 
 class SiloTimedOut(SiloLost, TimeoutError):  # noqa: N818 - an event, like a lost silo
-    """Raised if a connected silo does not answer in time."""
+    """Raised if a silo that is alive does not answer in time."""
 
 
 CHECK_SECONDS = 1.0
-"""maximum number of seconds after which a wait for a silo notices that the run was cancelled"""
-LOOK_SECONDS = 5.0
-"""seconds after which a wait for a silo looks whether it is still connected"""
+"""seconds after which a wait for a silo looks for its signs of life, and whether the run was cancelled"""
+
+
+class Liveness:
+    """For how long each connected silo has given no sign of life.
+
+    A sign of life is whatever changes with each heartbeat of a silo, such as the time of the last one. Silos send
+    heartbeats from another thread than the one that computes; compiled functions release Python's lock meanwhile.
+    Time in which nobody looks counts as one look only: an observer that was itself suspended has heard nobody, and
+    must not give up everybody. Any thread may look.
+    """
+
+    def __init__(self, interval: float = CHECK_SECONDS) -> None:
+        """Nothing has been heard yet; looks take place every `interval` seconds."""
+        self._interval = interval
+        self._signs: Mapping[str, object] = {}
+        self._silence: Mapping[str, float] = {}
+        self._looked = -math.inf
+        self._lock = Lock()
+
+    def look(self, read: Callable[[], Mapping[str, object]]) -> Mapping[str, float]:
+        """The seconds of silence of each connected silo, whose current sign of life `read` returns.
+
+        Concurrent waits for many silos share a look: `read` is called at most twice per interval.
+        """
+        with self._lock:
+            now = time.monotonic()
+            if now - self._looked >= self._interval / 2:
+                signs, passed = read(), min(now - self._looked, 2 * self._interval)
+                self._silence = {
+                    silo: self._silence[silo] + passed if self._signs.get(silo) == sign else 0.0
+                    for silo, sign in signs.items()
+                }
+                self._signs, self._looked = signs, now
+            return self._silence
+
+
 SLOW_SECONDS = 30.0
 """seconds after which a line names the silos that have not answered; each further line comes after twice the time"""
 NAMED_SILOS = 5
@@ -161,25 +239,35 @@ class Waiting:
         with self._lock:
             self._silos.pop(silo, None)
 
-    def tell(self, present: Collection[str]) -> None:
-        """Print a line if one is due; the silos that are `present` are connected."""
+    def tell(self, silence: Mapping[str, float]) -> None:
+        """Print a line if one is due; `silence` is that of the connected silos (see `SiloTransport`)."""
         with self._lock:
             passed = time.monotonic() - self._begin
             if passed < self._next:
                 return
             self._next *= 2
             silos = tuple(self._silos)
-        gone = [silo for silo in silos if silo not in present]
-        connected = [silo for silo in silos if silo in present]
-        for state, some in (("not connected", gone), ("connected, and may be computing", connected)):
+        states = [_state(silence.get(silo)) for silo in silos]
+        for state in (GONE, FROZEN, ALIVE):
+            some = [silo for silo, its in zip(silos, states, strict=True) if its == state]
             if some:
                 names = ", ".join(some[:NAMED_SILOS]) + ", ..." * (len(some) > NAMED_SILOS)
                 notice(f"{names}: no answer for {passed:.0f} s ({state})")
 
 
+GONE, FROZEN, ALIVE = "gone: not connected", "frozen: connected, but without a sign of life", "alive: still computing"
+FROZEN_SECONDS = 5.0
+"""minimum number of seconds without a sign of life after which a connected silo is frozen: heartbeats may be late"""
+
+
+def _state(silence: float | None) -> str:
+    """The state of a silo with so many seconds of `silence`, None if it is not connected."""
+    return GONE if silence is None else FROZEN if silence >= FROZEN_SECONDS else ALIVE
+
+
 BRIEF = Patience(absent=3.0, solve=3.0)
 """timeouts after a run was cancelled: a silo may still be busy with its last solve"""
-SOLVES: tuple[Method, ...] = ("solve", "secure_answer")
+SOLVES: tuple[Method, ...] = ("describe", "solve", "secure_answer")
 """the calls that compute"""
 
 
@@ -197,32 +285,35 @@ def wait_for_answer(
     `CHECK_SECONDS`.
     """
     waiting = waiting or Waiting([silo])
-    pending = transport.submit(silo, call)
+    pending: PendingAnswer | None = None
     try:
-        begin = seen = looked = time.monotonic()
+        pending = transport.submit(silo, call)
+        begin = heard = time.monotonic()
         while True:
             with contextlib.suppress(TimeoutError):
                 return pending.result(timeout=min(patience.absent / 2, CHECK_SECONDS))
             if is_cancelled():
                 raise RunCancelled
-            now = time.monotonic()
-            if now - looked >= min(patience.absent / 2, LOOK_SECONDS):
-                looked, present = now, transport.present()
-                waiting.tell(present)
-                if silo in present:
-                    seen = now
-                elif now - seen >= patience.absent:
-                    raise SiloLost((silo,), f"its worker has been gone for {patience.absent:g} s")
+            silence, now = transport.silence(), time.monotonic()
+            waiting.tell(silence)
+            if silo in silence:
+                heard = max(heard, now - silence[silo])
+            state, limit = GONE, patience.absent
+            if silo in silence:
+                state, limit = FROZEN, max(limit, FROZEN_SECONDS)
+            if now - heard >= limit:
+                raise SiloLost((silo,), f"no response for {limit:g} s ({state})")
             if now - begin >= patience.solve:
                 raise SiloTimedOut((silo,), f"no reply within {patience.solve:g} s")
     finally:
         waiting.answered(silo)
-        pending.release()
+        if pending is not None:
+            pending.release()
 
 
 @dataclass
 class Roster:
-    """The `silos` of a run over a `transport`; `lost` maps each lost silo to the reason."""
+    """The `silos` of a run over a `transport`; `lost` maps each lost silo to the reason, for all rosters of a run."""
 
     transport: SiloTransport
     silos: tuple[str, ...]
@@ -250,12 +341,13 @@ class Roster:
     ) -> dict[str, Any]:
         """Send each silo its call, concurrently; returns the answers by silo.
 
-        A silo that does not answer is lost for the rest of the run. If a silo is lost, raises `SiloLost` unless
-        `tolerates_dropout` is set and the remaining silos are a quorum. Also raises the first exception of a silo, and
-        `RunCancelled` if a run that is to end calls for a solve.
+        A silo that does not answer is lost for the rest of the run, and a line says so. If a silo is lost, raises
+        `SiloLost` unless `tolerates_dropout` is set and, for calls that compute, the remaining silos are a quorum. Also
+        raises the first exception of a silo, and `RunCancelled` if a run that is to end calls for a solve.
         """
         cancelled, waiting = self.is_cancelled(), Waiting(calls)
-        if cancelled and any(call.method in SOLVES for call in calls.values()):
+        solving = any(call.method in SOLVES for call in calls.values())
+        if cancelled and solving:
             raise RunCancelled
         works = {
             silo: partial(
@@ -270,13 +362,22 @@ class Roster:
             for silo, call in calls.items()
         }
         answers, newly_lost = _wait_for_all((start or self.start)(works))
-        if newly_lost and not tolerates_dropout:
-            raise SiloLost(tuple(newly_lost), next(iter(newly_lost.values())))
-        self.lost.update(newly_lost)
-        if newly_lost and len(self.present) < self.quorum:
-            remaining = f"{pluralize(len(self.present), 'silo')} left, and the quorum is {self.quorum}"
-            raise SiloLost(tuple(self.lost), f"{next(iter(newly_lost.values()))}; {remaining}")
+        if newly_lost:
+            self._give_up(newly_lost, tolerates_dropout=tolerates_dropout, quorum=self.quorum if solving else 0)
         return answers
+
+    def _give_up(self, newly_lost: Mapping[str, str], *, tolerates_dropout: bool, quorum: int) -> None:
+        """Record the silos that are `newly_lost`, with reasons; raises `SiloLost` if the run cannot do without them."""
+        self.lost.update(newly_lost)
+        first = next(iter(newly_lost.values()))
+        for reason in dict.fromkeys(newly_lost.values()):
+            silos = ", ".join(silo for silo, why in newly_lost.items() if why == reason)
+            notice(f"{silos}: {reason}; not asked again in this run")
+        if not tolerates_dropout:
+            raise SiloLost(tuple(newly_lost), first)
+        if len(self.present) < quorum:
+            remaining = f"{pluralize(len(self.present), 'silo')} left, and the quorum is {quorum}"
+            raise SiloLost(tuple(self.lost), f"{first}; {remaining}")
 
 
 def _wait_for_all(waits: Mapping[str, Wait]) -> tuple[dict[str, Any], dict[str, str]]:

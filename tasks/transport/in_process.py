@@ -41,6 +41,10 @@ class InProcessTransport:
         """All silos."""
         return tuple(sorted(self.services))
 
+    def silence(self) -> Mapping[str, float]:
+        """No silence of any silo."""
+        return dict.fromkeys(self.services, 0.0)
+
     def submit(self, silo: str, call: MethodCall) -> "ImmediateAnswer":
         """Run `call` before returning; raises the silo's exception."""
         return ImmediateAnswer(call.on(self.services[silo]))

@@ -13,11 +13,13 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import foreign_text
 
 from .certificates import Identity, Validity, expiry_warnings, holder_of, peer_validity
 from .channel import LIMITS, Connection, ConnectionLimits, Parcel
 from .configuration import Endpoint
+from .federation import Liveness
 from .tls import CHUNK_BYTES, PeerRefusedError, TlsStream
 
 TOO_MANY_CALLS = "the coordinator holds too many calls of this run"
@@ -66,7 +68,8 @@ class Relay:
         self._identity, self._silos, self._log, self._limits = identity, silos, log, limits
         self._connections: set[Connection] = set()
         self._runs: set[_Run] = set()
-        self._present: set[str] = set()
+        self._present: dict[str, Connection] = {}
+        self._liveness, self._silence = Liveness(limits.ping_seconds), dict[str, float]()
         self._queues: dict[str, _Queue] = {}
         self._numbers = itertools.count(1)
         self._refusals: dict[str, str] = {}
@@ -180,7 +183,7 @@ class Relay:
         if only_checks:
             await connection.send(Parcel("present", silos=(name,)))
             return
-        self._present.add(name)
+        self._present[name] = connection
         self._expiries[name] = expiry
         queue = self._queues.setdefault(name, _Queue())
         answers: dict[int, asyncio.Future[bytes]] = {}
@@ -192,7 +195,7 @@ class Relay:
             await connection.send(Parcel("present", silos=(name,)))
             await connection.run(_receive_answers(connection, answers), self._deliver(queue, connection, answers))
         finally:
-            self._present.remove(name)
+            del self._present[name]
             self._log(foreign_text(f"silo {name} has left"))
             self._announce()
             first = next(iter(queue.calls), None)
@@ -223,10 +226,23 @@ class Relay:
                 with contextlib.suppress(OSError):
                     await call.run.connection.send(Parcel("answer", call.number, content=content))
 
+    async def watch(self) -> None:
+        """Tell all runs of silos that send no ping, until this task is cancelled."""
+        while True:
+            await asyncio.sleep(self._limits.ping_seconds)
+            heard = self._liveness.look(lambda: {silo: (one, one.reads) for silo, one in self._present.items()})
+            # A ping may just miss a look.
+            silence = {silo: seconds for silo, seconds in heard.items() if seconds >= 2 * self._limits.ping_seconds}
+            if silence != self._silence:
+                self._silence = silence
+                self._announce()
+
     def _membership(self) -> Parcel:
         warnings = expiry_warnings((*self._identity.validities(), *self._expiries.values()))
         refusals = tuple(self._refusals.values())[-MAX_SENT_REFUSALS:]
-        return Parcel("present", silos=tuple(sorted(self._present)), warnings=warnings, refusals=refusals)
+        silos = tuple(sorted(self._present))
+        seconds = wire.encode(tuple(self._silence.get(silo, 0.0) for silo in silos)) if self._silence else b""
+        return Parcel("present", silos=silos, content=seconds, warnings=warnings, refusals=refusals)
 
     def _announce(self) -> None:
         for run in self._runs:
@@ -277,7 +293,7 @@ async def run_relay(
         log(f"listening at {listening.tls} for {', '.join(silos) or 'any silo'}")
         if started:
             started(listening.port)
-        await asyncio.Event().wait()
+        await relay.watch()
     finally:
         server.close()
         relay.close()

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.table import Table
 
-from fedbnsl.algorithms.errors import BadInput, escape_unprintable, foreign_text
+from fedbnsl.algorithms.errors import BadInput, escape_unprintable, foreign_text, with_name_of
 from fedbnsl.flows.cli.main import fail
 from fedbnsl.flows.terminal.console import PlainConsole
 from fedbnsl.flows.terminal.daemon import log_line
@@ -92,3 +92,16 @@ def test_a_table_on_a_terminal_has_no_sequences_but_its_own():
         == set()
     )
     assert "[bold]:heart:[/bold]" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("rows.csv: line 5", "silo lab: rows.csv: line 5"),
+        ("data/lab.csv: line 5", "data/lab.csv: line 5"),
+        ("silo lab, round 2: no memory", "silo lab, round 2: no memory"),
+        ("data/labels.csv: line 5", "silo lab: data/labels.csv: line 5"),
+    ],
+)
+def test_a_message_names_its_silo_once(text, named):
+    assert with_name_of("lab", text) == named

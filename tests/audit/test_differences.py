@@ -26,7 +26,7 @@ from fedbnsl.tasks.silo.rows import DescribedPooled
 from fedbnsl.tasks.silo.service import MAX_OPEN_RUNS, SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.federation import Patience, Roster, SecureTransport
-from fedbnsl.tasks.transport.in_process import ImmediateAnswer, InProcessTransport
+from fedbnsl.tasks.transport.in_process import ImmediateAnswer, InProcessTransport, in_process_roster
 from tests.audit.coordinator import ABOUT, ROWS, SCHEMA, SILOS, opened, sum_of, terms, write_federation, write_rows
 
 LEVELS = {"u": ("no", "yes"), "v": ("no", "yes"), "w": ("no", "yes")}
@@ -262,7 +262,7 @@ def test_descriptions_that_do_not_fit_together_are_one_line():
             return ImmediateAnswer(DescribedPooled(silo, Schema((), {}), ()))
 
     with pytest.raises(SiloFailed, match=r"^a: a description cannot be used \(ValueError\)$"):
-        schema_from_descriptions(Rogue({}), ("a",), NO_DECLARATION)
+        schema_from_descriptions(in_process_roster(Rogue({}), ("a",)), NO_DECLARATION)
 
 
 def test_every_refusal_is_in_the_owners_log(silos):

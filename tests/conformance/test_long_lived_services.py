@@ -22,7 +22,7 @@ from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
-from fedbnsl.tasks.transport.in_process import InProcessTransport
+from fedbnsl.tasks.transport.in_process import InProcessTransport, in_process_roster
 
 SIZES = {"a": 70, "b": 130, "c": 100}
 
@@ -86,7 +86,7 @@ def learned(services, name):
     settings = LearnSettings(data="rows", **{"bootstrap": 0, **options})
     transport, silos = InProcessTransport(services), tuple(sorted(services))
     said = declarations(about, reading_of(settings))
-    found = schema_from_descriptions(transport, silos, said)
+    found = schema_from_descriptions(in_process_roster(transport, silos), said)
     federations = []
 
     def connect(job, spec, step):

@@ -20,7 +20,7 @@ from fedbnsl.data.folder.about import Reading, declarations, read_about
 from fedbnsl.tasks.silo.messages import METHODS
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
-from fedbnsl.tasks.transport.in_process import InProcessTransport
+from fedbnsl.tasks.transport.in_process import InProcessTransport, in_process_roster
 
 ROW = 7
 """the row that differs"""
@@ -149,7 +149,7 @@ def described(folder):
     """The silos' descriptions for a coordinator that promises an ε."""
     services = {silo: SiloService(silo, folder / f"{silo}.csv") for silo in SILOS}
     said = declarations(read_about(folder), Reading(private=True, learned_from=True))
-    schema_from_descriptions(InProcessTransport(services), SILOS, said)
+    schema_from_descriptions(in_process_roster(InProcessTransport(services), SILOS), said)
 
 
 def outcome(folder, found):

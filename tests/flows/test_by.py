@@ -122,3 +122,14 @@ def test_a_single_file_with_a_column_of_sites_is_offered_as_silos(study, capsys)
     text = " ".join(capsys.readouterr().out.split())
     assert "may name the silo" not in text
     assert "silo-3" in text
+
+
+@pytest.mark.parametrize(
+    ("cell", "fault"), [("abc", "'abc' is not a number"), ("inf", "'inf' is not finite"), ("1e400", "not finite")]
+)
+def test_a_bad_cell_names_its_silo(tmp_path, cell, fault):
+    rows = ["site,x,y", *(f"{'lab' if i % 2 else 'ward'},{i * 7 % 11}.5,{i * 3 % 7}.25" for i in range(60))]
+    rows[6] = f"lab,{cell},2.5"
+    (tmp_path / "all.csv").write_text("\n".join(rows) + "\n")
+    with pytest.raises(BadInput, match=rf"^silo lab: .*all\.csv: line 7, column 'x': .*{fault}"):
+        read_folder(tmp_path / "all.csv", Reading(by="site"))

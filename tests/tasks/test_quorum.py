@@ -18,6 +18,9 @@ class Silent:
     def present(self):
         return tuple(silo for silo in SILOS if silo not in self.silent)
 
+    def silence(self):
+        return dict.fromkeys(self.present(), 0.0)
+
     def submit(self, silo, call):
         return Answer(silo, silo in self.silent)
 
@@ -37,7 +40,7 @@ class Answer:
 
 def asked(silent, quorum, *, tolerates_dropout=True, gone=()):
     roster = Roster(Silent(silent), SILOS, Patience(absent=0.0), dict.fromkeys(gone, "it went before"), quorum)
-    calls = dict.fromkeys(roster.present, MethodCall("charges", (None,)))
+    calls = dict.fromkeys(roster.present, MethodCall("solve"))
     return roster, roster.ask(calls, tolerates_dropout=tolerates_dropout)
 
 
@@ -47,7 +50,7 @@ def test_a_quorum_goes_on_without_the_others(silent, quorum):
     left = [silo for silo in SILOS if silo not in silent]
     assert answers == {silo: f"answer of {silo}" for silo in left}
     assert roster.present == tuple(left)
-    assert roster.lost == dict.fromkeys(silent, "its worker has been gone for 0 s")
+    assert roster.lost == dict.fromkeys(silent, "no response for 0 s (gone: not connected)")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +60,7 @@ def test_fewer_than_a_quorum_end_the_run(silent, quorum, left):
     with pytest.raises(SiloLost) as lost:
         asked(silent, quorum)
     assert lost.value.silos == tuple(silent)
-    assert lost.value.reason == f"its worker has been gone for 0 s; {left} left, and the quorum is {quorum}"
+    assert lost.value.reason == f"no response for 0 s (gone: not connected); {left} left, and the quorum is {quorum}"
 
 
 def test_silos_that_went_before_count_as_lost():
@@ -70,7 +73,7 @@ def test_silos_that_went_before_count_as_lost():
 def test_what_bears_no_loss_ends_with_the_first_silent_silo():
     with pytest.raises(SiloLost) as lost:
         asked("b", 1, tolerates_dropout=False)
-    assert (lost.value.silos, lost.value.reason) == (("b",), "its worker has been gone for 0 s")
+    assert (lost.value.silos, lost.value.reason) == (("b",), "no response for 0 s (gone: not connected)")
     roster, _ = asked("", 1, gone="c")
     with pytest.raises(SiloLost, match="it went before"):
         roster.require_all()

@@ -17,7 +17,7 @@ from fedbnsl.flows.options.learn import LearnOptions
 from fedbnsl.tasks.silo.rows import describe_rows
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
-from fedbnsl.tasks.transport.in_process import InProcessTransport
+from fedbnsl.tasks.transport.in_process import InProcessTransport, in_process_roster
 
 GOOD = "time,event,device\n3,b,x\n1,a,x\n2,a,y\n7,b,y\n"
 
@@ -124,7 +124,7 @@ def test_numbers_and_dates_as_times_are_refused_in_a_federation(tmp_path):
     folder, declared = study(tmp_path, days), Declared(kind="events")
     services = {silo: SiloService(silo, folder / f"{silo}.csv") for silo in ("one", "two")}
     with pytest.raises(BadInput, match=r"silo two: its times are numbers or months, and those of silo one are dates"):
-        schema_from_descriptions(InProcessTransport(services), ("one", "two"), declared)
+        schema_from_descriptions(in_process_roster(InProcessTransport(services), ("one", "two")), declared)
     months = "time,event\n2020-01,a\n2020-03,b\n"
     assert np.ptp(read_folder(study(tmp_path, months, months)).tables["two"][:, 1]) == 2
     with pytest.raises(BadInput, match=r"one.csv: its times are numbers or months, and those of .*two.csv are dates"):

@@ -19,7 +19,7 @@ from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, wri
 from fedbnsl.tasks.silo.rows import read_rows
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
-from fedbnsl.tasks.transport.in_process import InProcessTransport
+from fedbnsl.tasks.transport.in_process import InProcessTransport, in_process_roster
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "heart_disease"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the real data sets are not here")
@@ -101,13 +101,15 @@ def test_both_engines_read_the_same(tmp_path, name):
     data = read_folder(folder, READINGS[name])
     silos = InProcessTransport({silo: SiloService(silo, path) for silo, path in silo_files(folder).items()})
     said = declarations(read_about(folder), READINGS[name])
-    found = schema_from_descriptions(silos, silos.present(), said)
+    found = schema_from_descriptions(in_process_roster(silos, silos.present()), said)
     assert found.schema == data.schema == read_schema(folder, READINGS[name])
     assert found.notes == data.notes
     for silo, path in silo_files(folder).items():
         assert np.array_equal(read_rows(silo, path, found.schema, said), data.tables[silo], equal_nan=True)
     pooled = InProcessTransport({"pooled": SiloService("pooled", folder)})
-    assert schema_from_descriptions(pooled, ("pooled",), said).schema.variables == data.schema.variables
+    assert (
+        schema_from_descriptions(in_process_roster(pooled, ("pooled",)), said).schema.variables == data.schema.variables
+    )
 
 
 def test_a_table_as_an_owner_has_it(tmp_path):

@@ -21,7 +21,7 @@ from fedbnsl.data.folder.series import read_cut, read_series
 from fedbnsl.tasks.silo.rows import describe_rows, read_rows
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
-from fedbnsl.tasks.transport.in_process import InProcessTransport
+from fedbnsl.tasks.transport.in_process import InProcessTransport, in_process_roster
 
 
 def read(tmp_path, text, step=None):
@@ -95,7 +95,9 @@ def test_both_transports_count_the_empty_cells_of_series(tmp_path):
     assert schema.empty == {"a": (1, 1), "b": (0, 1)}
     assert read_schema(tmp_path, reading) == schema
     services = {silo: SiloService(silo, tmp_path / f"{silo}.csv") for silo in "ab"}
-    assert schema_from_descriptions(InProcessTransport(services), ("a", "b"), declared).schema == schema
+    assert (
+        schema_from_descriptions(in_process_roster(InProcessTransport(services), ("a", "b")), declared).schema == schema
+    )
 
 
 def test_the_notes_of_a_run_count_the_rows_left_out_of_each_silo(tmp_path):
@@ -106,7 +108,9 @@ def test_the_notes_of_a_run_count_the_rows_left_out_of_each_silo(tmp_path):
     )  # the gap in the times of b loses no row
     assert read_folder(tmp_path).notes == notes
     services = {silo: SiloService(silo, tmp_path / f"{silo}.csv") for silo in "ab"}
-    assert schema_from_descriptions(InProcessTransport(services), ("a", "b"), Declared()).notes == notes
+    assert (
+        schema_from_descriptions(in_process_roster(InProcessTransport(services), ("a", "b")), Declared()).notes == notes
+    )
 
 
 def test_without_times_consecutive_rows_of_a_series_have_consecutive_times(tmp_path):
@@ -373,7 +377,9 @@ def test_excluded_columns_of_series_are_known(tmp_path, engine):
         if engine == "inline":
             return read_folder(folder, reading).schema
         services = {silo: SiloService(silo, folder / f"{silo}.csv") for silo in "ab"}
-        return schema_from_descriptions(InProcessTransport(services), ("a", "b"), Declared(reading=reading)).schema
+        return schema_from_descriptions(
+            in_process_roster(InProcessTransport(services), ("a", "b")), Declared(reading=reading)
+        ).schema
 
     found = schema(Reading(ignore=("z", "extra")))
     assert found.variables == ("x", "y")
@@ -423,7 +429,10 @@ def test_selected_columns_of_series_are_still_series(tmp_path, declared):
     assert list(data.schema.aside) == ["z"]
     services = {"one": SiloService("one", tmp_path / "one.csv")}
     declaration = Declared(kind="time-series" if declared else None, reading=Reading(only=("x", "y")))
-    assert schema_from_descriptions(InProcessTransport(services), ("one",), declaration).schema == schema
+    assert (
+        schema_from_descriptions(in_process_roster(InProcessTransport(services), ("one",)), declaration).schema
+        == schema
+    )
     assert read_rows("one", tmp_path / "one.csv", schema, declaration).tolist() == data.tables["one"].tolist()
 
 

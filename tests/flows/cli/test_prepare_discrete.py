@@ -19,7 +19,7 @@ from fedbnsl.tasks.silo.rows import describe_rows, read_rows
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
-from fedbnsl.tasks.transport.in_process import InProcessTransport
+from fedbnsl.tasks.transport.in_process import InProcessTransport, in_process_roster
 from tests.flows.commands import run
 
 BIF = """variable a { type discrete [ 2 ] { <5, 5+ }; }
@@ -190,7 +190,7 @@ def hosted(tmp_path):
 def test_silos_agree_on_the_schema_of_their_folder(hosted):
     folder, silos = hosted(one="x,y\nred,1\nblue,2\n", two="y,x\n3,red\n1,green\n", three="x,y\nred,2\nred,2\n")
     data = read_folder(folder)
-    schema = schema_from_descriptions(silos, silos.present(), declarations({})).schema
+    schema = schema_from_descriptions(in_process_roster(silos, silos.present()), declarations({})).schema
     assert (schema.kind, schema.levels, schema.rows) == ("discrete", data.schema.levels, data.schema.rows)
     assert schema.levels == {"x": ("blue", "green", "red"), "y": ("1", "2", "3")}
     for silo, path in silo_files(folder).items():
@@ -201,14 +201,14 @@ def test_silos_agree_on_the_schema_of_their_folder(hosted):
 
 def test_one_silo_of_words_makes_all_discrete(hosted):
     _, silos = hosted(one="x,y\n1,2\n2,1\n", two="x,y\n1,high\n2,low\n")
-    schema = schema_from_descriptions(silos, ("one", "two"), declarations({})).schema
+    schema = schema_from_descriptions(in_process_roster(silos, ("one", "two")), declarations({})).schema
     assert (schema.kind, schema.levels) == ("discrete", {"x": ("1", "2"), "y": ("1", "2", "high", "low")})
 
 
 def test_what_the_coordinator_declares_is_the_schema(hosted):
     folder, silos = hosted(one="x,y\n1,None\n2,a\n", two="x,y\n1,a\n1,a\n")
     about = {"kind": "discrete", "levels": {"y": ["a", "None"]}, "checksums": {}}
-    schema = schema_from_descriptions(silos, ("one", "two"), declarations(about)).schema
+    schema = schema_from_descriptions(in_process_roster(silos, ("one", "two")), declarations(about)).schema
     assert schema.levels == {"x": ("1", "2"), "y": ("a", "None")}
     assert read_rows("one", folder / "one.csv", schema).tolist() == [[0, 1], [1, 0]]
     private = describe_rows("two", folder / "two.csv", declarations(about, Reading(private=True)))
@@ -217,7 +217,7 @@ def test_what_the_coordinator_declares_is_the_schema(hosted):
 
 def test_numbers_are_described_without_any_level(hosted):
     _, silos = hosted(one="x,y\n1,2\n2,1\n", two="x,y\n1,4\n2,5\n")
-    schema = schema_from_descriptions(silos, ("one", "two"), declarations({})).schema
+    schema = schema_from_descriptions(in_process_roster(silos, ("one", "two")), declarations({})).schema
     assert (schema.kind, schema.levels) == ("continuous", {})
 
 
@@ -236,13 +236,13 @@ def test_numbers_are_described_without_any_level(hosted):
 def test_silos_that_cannot_agree(hosted, about, said):
     _, silos = hosted(one="x,y\nred,1\nblue,1\n", two="x,y\nred,1\nblue,1\n")
     with pytest.raises(BadInput) as caught:
-        schema_from_descriptions(silos, ("one", "two"), declarations(about))
+        schema_from_descriptions(in_process_roster(silos, ("one", "two")), declarations(about))
     assert said in str(caught.value)
 
 
 def test_a_level_that_came_after_the_schema_is_refused(hosted):
     folder, silos = hosted(one="x,y\nred,1\nblue,2\n", two="x,y\nred,1\nblue,2\n")
-    schema = schema_from_descriptions(silos, ("one", "two"), declarations({})).schema
+    schema = schema_from_descriptions(in_process_roster(silos, ("one", "two")), declarations({})).schema
     (folder / "one.csv").write_text("x,y\nred,1\ngreen,2\n")
     with pytest.raises(BadInput, match=r"one\.csv: line 3, column 'x': 'green' is not one of the levels blue, red"):
         read_rows("one", folder / "one.csv", schema)
@@ -251,7 +251,7 @@ def test_a_level_that_came_after_the_schema_is_refused(hosted):
 def test_a_folder_hosted_as_one_pooled_silo_has_its_levels(hosted):
     folder, _ = hosted(one="x,y\nred,1\nblue,2\n", two="x,y\nred,1\ngreen,2\n")
     pooled = InProcessTransport({"pooled": SiloService("pooled", folder)})
-    schema = schema_from_descriptions(pooled, ("pooled",), declarations({})).schema
+    schema = schema_from_descriptions(in_process_roster(pooled, ("pooled",)), declarations({})).schema
     assert schema.rows == {"pooled": 4}
     assert read_rows("pooled", folder, schema).tolist() == [[2, 0], [0, 1], [2, 0], [1, 1]]
 
@@ -265,7 +265,7 @@ class Sent:
 
 def test_another_run_with_other_levels_reads_its_own_codes(hosted, monkeypatch):
     _, silos = hosted(one="x,y\nred,1\nblue,2\n", two="x,y\nred,1\nblue,2\n")
-    schema = schema_from_descriptions(silos, ("one", "two"), declarations({})).schema
+    schema = schema_from_descriptions(in_process_roster(silos, ("one", "two")), declarations({})).schema
     sends_its_rows = single_reply(lambda table, *rest: Sent(table), None, None, None, None, Sent)
     monkeypatch.setattr(RunTerms, "algorithm", lambda terms: sends_its_rows)
     tables = []

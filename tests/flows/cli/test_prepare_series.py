@@ -16,7 +16,7 @@ from fedbnsl.flows.options.prepare import recipe
 from fedbnsl.tasks.silo.rows import DescribedSeries
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
-from fedbnsl.tasks.transport.in_process import InProcessTransport
+from fedbnsl.tasks.transport.in_process import InProcessTransport, in_process_roster
 from tests.flows.commands import run
 
 
@@ -81,7 +81,9 @@ def test_an_algorithm_that_takes_no_time_series_says_so(capsys, long):
 
 def described(folder, about=None):
     services = {silo: SiloService(silo, path) for silo, path in silo_files(folder).items()}
-    return schema_from_descriptions(InProcessTransport(services), tuple(services), declarations(about or {})).schema
+    return schema_from_descriptions(
+        in_process_roster(InProcessTransport(services), tuple(services)), declarations(about or {})
+    ).schema
 
 
 def test_silos_describe_what_the_folder_holds(capsys, long):

@@ -1,6 +1,7 @@
 import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -13,8 +14,9 @@ from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.silo.messages import MethodCall
 from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.transport import cluster
 from fedbnsl.tasks.transport.cluster import DaskTransport, embedded_cluster, hosted_silos
-from fedbnsl.tasks.transport.federation import wait_for_silos
+from fedbnsl.tasks.transport.federation import FROZEN_SECONDS, wait_for_silos
 from tests.flows.owners import owners_of
 from tests.flows.test_learn import SETTINGS, inline, same
 
@@ -41,6 +43,18 @@ def worker_processes():
     return [nanny.pid for nanny in Nanny._instances if nanny.pid is not None]
 
 
+def test_workers_that_do_not_start_are_unavailable_silos(example, monkeypatch):
+    def fail(workers):
+        raise RuntimeError("Cluster failed to start: too many open files")
+
+    monkeypatch.setattr(cluster, "local_cluster", fail)
+    with (
+        pytest.raises(SilosUnavailable, match=r"silo-1, silo-2, silo-3: no worker .* \(RuntimeError: Cluster failed"),
+        embedded_cluster(silo_files(example)),
+    ):
+        pass
+
+
 @pytest.fixture
 def two_of_three(example):
     """A client of one worker that hosts silos 1 and 3."""
@@ -51,7 +65,7 @@ def two_of_three(example):
 
 
 def test_a_silo_without_a_worker_is_found_before_round_1(two_of_three):
-    assert hosted_silos(two_of_three) == ("silo-1", "silo-3")
+    assert tuple(hosted_silos(two_of_three)) == ("silo-1", "silo-3")
     assert wait_for_silos(DaskTransport(two_of_three), (), 0, None) == wait_for_silos(
         DaskTransport(two_of_three), ("silo-1", "silo-3"), 0, None
     )
@@ -74,6 +88,33 @@ def test_a_call_finds_the_service_of_its_silo_on_the_worker_and_may_do_no_more_t
     for astray in ("close", "state", "__init__"):
         with pytest.raises(NotAllowed, match="what it received is not a call of this version"):
             transport.submit("silo-1", MethodCall(astray)).result(60)
+
+
+def test_a_worker_is_silent_if_it_is_stopped_and_not_while_it_computes(two_of_three):
+    def compute(seconds):  # as a local function it is sent by value
+        from time import monotonic
+
+        end = monotonic() + seconds
+        while monotonic() < end:
+            sum(range(1000))
+
+    transport, heard = DaskTransport(two_of_three), []
+    assert set(transport.silence()) == {"silo-1", "silo-3"}
+    computing = two_of_three.submit(compute, FROZEN_SECONDS + 1, resources={"silo:silo-1": 1})
+    while not computing.done():
+        heard.append(max(transport.silence().values()))
+        time.sleep(0.1)
+    assert max(heard) < FROZEN_SECONDS
+    (pid,) = two_of_three.run(os.getpid).values()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        end = time.monotonic() + 60
+        while (silence := transport.silence())["silo-3"] < FROZEN_SECONDS:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert set(silence) == {"silo-1", "silo-3"}
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from fedbnsl.flows.engines.recurring import SUPERSEDED, Superseded, only_run, ru
 from fedbnsl.flows.engines.resuming import STARTED, Started, write_started
 from fedbnsl.flows.engines.run_comparison import claimed_run, compare_with_last_run
 from fedbnsl.flows.options.repeat import RepeatSettings
+from fedbnsl.tasks.silo.private_folder import RecordUnavailable
 from tests.flows.engines.test_repeat import NIGHTLY, asked, changing, data, learn, seals_of  # noqa: F401, fixtures
 
 NOW = datetime.now(UTC)
@@ -102,10 +103,11 @@ def test_what_cannot_be_continued_is_learned_anew_once(changing, capsys):  # noq
     assert claimed_run(asked(changing, "wednesday"), "nightly") is None
 
 
-def test_while_silos_do_not_respond_it_can_still_be_continued(changing):  # noqa: F811
+@pytest.mark.parametrize("fault", [SilosUnavailable("no worker hosts lab"), RecordUnavailable("the disk is full")])
+def test_while_silos_or_their_disks_fail_it_can_still_be_continued(changing, fault):  # noqa: F811
     interrupted(changing, "monday")
     kept = []
-    state = run_recurring(asked(changing, "tuesday"), NIGHTLY, told(kept, SilosUnavailable("no worker hosts lab")))
+    state = run_recurring(asked(changing, "tuesday"), NIGHTLY, told(kept, fault))
     assert state.is_failed()
     assert kept == [("monday", True)]
     assert claimed_run(asked(changing, "wednesday"), "nightly").name == "monday"

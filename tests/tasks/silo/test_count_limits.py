@@ -26,7 +26,7 @@ from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.silo.source import TableSource
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
-from fedbnsl.tasks.transport.in_process import InProcessTransport
+from fedbnsl.tasks.transport.in_process import InProcessTransport, in_process_roster
 from fedbnsl.tracking.report.sections import small_cell_warnings
 from fedbnsl.tracking.result import SUPPRESSED_CELLS
 from tests.tracking.golden import RUNS
@@ -213,7 +213,7 @@ def described(tmp_path, codes, **policies):
         services[silo] = SiloService(silo, tmp_path / f"{silo}.csv", policies.get(silo, Policy()))
         if silo in policies:
             services[silo]._guard = replace(services[silo]._guard, declared=about)
-    return schema_from_descriptions(InProcessTransport(services), (*codes,), NO_DECLARATION)
+    return schema_from_descriptions(in_process_roster(InProcessTransport(services), (*codes,)), NO_DECLARATION)
 
 
 def test_a_run_says_that_counts_are_suppressed_but_not_by_whom(tmp_path, codes):

@@ -23,6 +23,7 @@ from fedbnsl.tasks.silo.guard import Guard, with_full_noise
 from fedbnsl.tasks.silo.members import Members
 from fedbnsl.tasks.silo.messages import SiloFailed
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
+from fedbnsl.tasks.silo.private_folder import RecordUnavailable
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloService
@@ -147,6 +148,15 @@ class TestReplies:
             silo.solve(asked, 1, first_broadcast(asked))
         assert str(error.value) == "silo a, round 1: ZeroDivisionError; its owner sees why in the log"
         assert "division by zero" in said[0]
+
+    def test_the_path_of_records_on_a_full_disk_is_not_sent(self, path):
+        said, asked = [], terms("fed-sparse", {"a": ROWS, "b": ROWS})
+        silo = remote(path, said)
+        silo._journal._db.execute("PRAGMA query_only = 1")  # as on a file system that became read-only
+        with pytest.raises(RecordUnavailable) as refused:
+            silo.solve(asked, 1, first_broadcast(asked))
+        assert str(refused.value).startswith("silo a, round 1: its records cannot be read or written; its owner sees")
+        assert ".sqlite: the journal cannot be read or written (attempt to write a readonly database)" in said[0]
 
     def test_a_silo_that_knows_nobody_adds_noise_that_suffices_alone(self, path):
         rows = dict.fromkeys("abcdefghi", ROWS)

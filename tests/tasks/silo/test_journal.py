@@ -6,9 +6,10 @@ import time
 
 import pytest
 
+from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.silo.journal import Journal, RunState, journal_path
-from fedbnsl.tasks.silo.private_folder import BadRecord
+from fedbnsl.tasks.silo.private_folder import BadRecord, RecordUnavailable
 
 
 def test_a_reply_and_the_state_after_it_are_kept_together(tmp_path):
@@ -19,6 +20,53 @@ def test_a_reply_and_the_state_after_it_are_kept_together(tmp_path):
         journal.commit("run", 2, b"reply 2", b"state 2", "b")
         assert journal.reply("run", 1, "b") == b"reply 1"
         assert journal.run_state("run") == RunState(2, b"state 2")
+
+
+LONG = "x" * 100_000
+WRITES = {
+    "reply": lambda journal: journal.commit("run", 1, LONG.encode(), b"state", "b"),
+    "pin": lambda journal: journal.pin(LONG, "rows"),
+    "terms": lambda journal: journal.first_terms(LONG, "digest"),
+    "version": lambda journal: journal.name_version(LONG),
+    "choice": lambda journal: journal.first_choice(LONG, "unit", "1"),
+    "sum": lambda journal: journal.record_sum(LONG, 1, ("a", "b")),
+    "units of a sum": lambda journal: journal.record_sum_over(frozenset({(LONG, 1)})),
+    "disclosure": lambda journal: journal.record_disclosed(LONG, 1, DISCLOSED),
+}
+DISCLOSED = Disclosed("round", "fed-pc", "counts", True, False, 9, 9, 1, 9, ("a", "b"))
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_journal_on_a_full_disk_is_named_in_one_line_and_stays_sound(tmp_path, write):
+    """SQLite refuses to let the file grow, as on a full disk; when there is room again, the same record is written."""
+    with Journal(tmp_path / "a.sqlite") as journal:
+        (pages,) = journal._db.execute("PRAGMA page_count").fetchone()
+        journal._db.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(
+            RecordUnavailable, match=r"a\.sqlite: the journal cannot be read or written \(.*is full\): make"
+        ):
+            WRITES[write](journal)
+        journal._db.execute("PRAGMA max_page_count = 1000000")
+        WRITES[write](journal)
+    with Journal(tmp_path / "a.sqlite") as journal:
+        assert journal._db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_an_error_after_which_sqlite_has_rolled_back_is_the_one_that_is_told(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        journal._db.execute(
+            "CREATE TEMP TRIGGER full BEFORE INSERT ON answers BEGIN SELECT RAISE(ROLLBACK, 'the first error'); END"
+        )
+        with pytest.raises(BadRecord, match="the first error"):
+            journal.commit("run", 1, b"reply", b"state", "b")
+        journal._db.execute("DROP TRIGGER full")
+        journal.commit("run", 1, b"reply", b"state", "b")
+
+
+def test_a_journal_that_cannot_be_created_is_named(tmp_path):
+    (tmp_path / "a.sqlite").mkdir()
+    with pytest.raises(RecordUnavailable, match=r"a\.sqlite: the silo's journal cannot be read or written \(Is a dir"):
+        Journal(tmp_path / "a.sqlite")
 
 
 @pytest.mark.parametrize(

@@ -150,11 +150,13 @@ def test_keys_of_the_noise_never_leave(owners, silo, terms, asked):
 
 def test_a_ledger_that_cannot_be_written_releases_nothing(owners, silo, terms, asked, monkeypatch):
     def full(*args, **kwargs):
-        raise sqlite3.OperationalError("disk full")
+        error = sqlite3.OperationalError("disk full")
+        error.sqlite_errorname = "SQLITE_FULL"
+        raise error
 
     monkeypatch.setattr(sqlite3, "connect", full)
     ledger = FileLedger(ledger_path(owners.files["silo-1"], "silo-1"))
-    with pytest.raises(BadInput, match=r"silo-1\.ledger: the privacy ledger cannot be written, so nothing is released"):
+    with pytest.raises(BadInput, match=r"nothing is released: .*silo-1\.ledger: the privacy ledger cannot be"):
         ledger.reserve(request(1), b"k" * 32)
 
 

@@ -10,6 +10,7 @@ from distributed.client import FutureCancelledError
 
 from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.tasks.transport.cluster import DaskAnswer
+from fedbnsl.tasks.transport.federation import PackedAnswer
 
 
 class Gone:
@@ -32,7 +33,7 @@ class Gone:
 )
 def test_the_silo_is_lost(error, reason):
     with pytest.raises(SiloLost, match=reason) as lost:
-        DaskAnswer("s", Gone(error), ended()).result(1.0)
+        PackedAnswer("s", "solve", DaskAnswer(Gone(error), ended())).result(1.0)
     assert lost.value.silos == ("s",)
 
 
@@ -58,7 +59,7 @@ class Slow:
 
 def test_an_answer_is_transferred_once_even_if_that_takes_longer_than_one_wait():
     future, event = Slow(0.2), Event()
-    answer = DaskAnswer("s", future, event)
+    answer = DaskAnswer(future, event)
     with pytest.raises(TimeoutError):
         answer.result(0.05)
     event.set()

@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared, Reading, declarations
 from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
-from fedbnsl.tasks.transport.in_process import InProcessTransport
+from fedbnsl.tasks.transport.in_process import InProcessTransport, in_process_roster
 
 
 def described(folder, declared=None, **frames):
@@ -20,7 +20,9 @@ def described(folder, declared=None, **frames):
     for silo, frame in frames.items():
         frame.to_csv(folder / f"{silo}.csv", index=False)
         services[silo] = SiloService(silo, folder / f"{silo}.csv")
-    return schema_from_descriptions(InProcessTransport(services), tuple(services), declared or Declared()).schema
+    return schema_from_descriptions(
+        in_process_roster(InProcessTransport(services), tuple(services)), declared or Declared()
+    ).schema
 
 
 def series(*names, step=1, rows=20, gap=0):
@@ -74,17 +76,19 @@ def owners(folder, **targets):
 
 def test_owners_declare_the_targets_of_their_silos(tmp_path):
     transport = owners(tmp_path, a=("x",))
-    found = schema_from_descriptions(transport, tuple("abc"), Declared(targets={"b": ("y",)}))
+    found = schema_from_descriptions(in_process_roster(transport, tuple("abc")), Declared(targets={"b": ("y",)}))
     assert found.schema.targets == {"a": (("x",),), "b": (("y",),)}
     ignored = Declared(reading=Reading(targets=()))
-    assert not schema_from_descriptions(transport, tuple("abc"), ignored).schema.has_targets
+    assert not schema_from_descriptions(in_process_roster(transport, tuple("abc")), ignored).schema.has_targets
     with pytest.raises(
         BadInput, match="silo a: its owner declares the targets x, and the coordinator declares y: agree"
     ):
-        schema_from_descriptions(transport, tuple("abc"), Declared(targets={"a": ("y",)}))
+        schema_from_descriptions(in_process_roster(transport, tuple("abc")), Declared(targets={"a": ("y",)}))
     with pytest.raises(BadInput, match="there is no silo 'd'; available: a, b, c"):
-        schema_from_descriptions(transport, tuple("abc"), Declared(targets={"d": ("y",)}))
-    absent = schema_from_descriptions(transport, tuple("abc"), Declared(targets={"d": ("y",)}), tuple("abcd"))
+        schema_from_descriptions(in_process_roster(transport, tuple("abc")), Declared(targets={"d": ("y",)}))
+    absent = schema_from_descriptions(
+        in_process_roster(transport, tuple("abc")), Declared(targets={"d": ("y",)}), tuple("abcd")
+    )
     assert absent.schema.targets == {"a": (("x",),)}
 
 
@@ -96,7 +100,7 @@ def drugs(folder, requested, **abouts):
         (folder / f"{silo}.csv").write_text("\n".join(["x,y,drug", *rows]))
         guard = Guard(declared=declarations(about), remote=True)
         services[silo] = SiloService(silo, folder / f"{silo}.csv", guard=guard)
-    return schema_from_descriptions(InProcessTransport(services), tuple(services), requested).schema
+    return schema_from_descriptions(in_process_roster(InProcessTransport(services), tuple(services)), requested).schema
 
 
 def test_owners_declare_the_targets_of_their_conditions(tmp_path):
@@ -137,31 +141,24 @@ def test_pooled_rows_are_described_under_the_name_of_the_silo_that_has_them(tmp_
         frame.loc[: first % 2, "y"] = None
         frame.to_csv(folder / f"{name}.csv", index=False)
     schema = schema_from_descriptions(
-        InProcessTransport({"whole": SiloService("whole", folder)}), ("whole",), Declared()
+        in_process_roster(InProcessTransport({"whole": SiloService("whole", folder)}), ("whole",)), Declared()
     ).schema
     assert schema.rows == {"whole": 71}
     assert schema.empty == {"whole": (0, 3)}
     assert schema.gaps
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        (
-            SiloLost(("lab",), "the connection to the coordinator was lost"),
-            r"lab: the connection .*, while it described",
-        ),
-        (TimeoutError(), "lab: did not describe its rows within 600 s"),
-    ],
-)
-def test_a_silo_that_does_not_describe_its_rows_is_unavailable(fault, said):
-    class Pending:
-        def result(self, timeout):
-            raise fault
+class Vanishing(InProcessTransport):
+    """Silos of which the one called lab is lost."""
 
-    class Transport:
-        def submit(self, silo, call):
-            return Pending()
+    def submit(self, silo, call):
+        if silo == "lab":
+            raise SiloLost((silo,), "gone")
+        return super().submit(silo, call)
 
-    with pytest.raises(SilosUnavailable, match=said):
-        schema_from_descriptions(Transport(), ("lab",), NO_DECLARATION)
+
+def test_a_silo_that_does_not_describe_its_rows_is_lost(tmp_path):
+    (tmp_path / "ward.csv").write_text("x,y\n" + "1,2\n" * 9)
+    silos = Vanishing({"ward": SiloService("ward", tmp_path / "ward.csv")})
+    with pytest.raises(SiloLost, match="lab: gone"):
+        schema_from_descriptions(in_process_roster(silos, ("lab", "ward")), NO_DECLARATION)

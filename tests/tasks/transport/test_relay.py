@@ -116,6 +116,32 @@ def test_runs_know_which_silos_are_present(folder):
         eventually(lambda: run.present() == ())
 
 
+def test_runs_know_for_how_long_which_silos_are_silent(folder):
+    """One silo sends no ping, as if its process were stopped; the other one is alive, while it computes in Python."""
+    busy, ended = threading.Event(), threading.Event()
+
+    def compute(content):
+        busy.set()
+        while not ended.is_set():
+            sum(range(1000))
+        return content
+
+    try:
+        with hub(folder, limits=replace(QUICK, ping_seconds=0.2)) as relay, relay.peer("s01") as frozen:
+            frozen.send(bytes(8))  # one ping
+            relay.silo("s00", compute)
+            with relay.run_with("s00", "s01") as run:
+                assert run.silence() == {"s00": 0.0, "s01": 0.0}
+                run.submit("s00", b"")
+                assert busy.wait(10)
+                eventually(lambda: run.silence()["s01"] > 1.5)
+                assert run.silence()["s00"] < 1
+                with relay.run() as other:
+                    assert other.silence()["s01"] > 1
+    finally:
+        ended.set()
+
+
 def test_a_call_waits_for_a_silo_that_is_away(folder):
     with hub(folder) as relay, relay.run() as run:
         pending = run.submit("s00", b"x")
