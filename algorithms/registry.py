@@ -10,8 +10,9 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fedbnsl.algorithms.core.spec import parse_settings
+
 from .core import wire
-from .core.parsed_settings import parse_settings
 from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
 from .errors import BadInput, choices_text
 

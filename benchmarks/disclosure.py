@@ -22,7 +22,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.dag_extension import dag_extension
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import mixed_families, tables
 from fedbnsl.algorithms.parameters.networks import Network

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 import fedbnsl
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.graphs.cpdag import cpdag
-from fedbnsl.algorithms.graphs.dag_extension import dag_extension
+from fedbnsl.algorithms.graphs.cpdag import cpdag, dag_extension
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.score.experiment_scores import number_scores, total_score
 from fedbnsl.algorithms.score.settings import TargetRows

@@ -28,7 +28,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.dag_extension import dag_extension
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.parameters import mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT, estimated_counts

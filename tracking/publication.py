@@ -27,7 +27,7 @@ import numpy as np
 
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.events.hawkes import Intensities
-from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey
+from fedbnsl.algorithms.graphs.edges import EdgeFigures, EdgeKey
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT, SMALL_CELL, CountTable, publishable_tables
 

@@ -1,10 +1,14 @@
-"""The result of a run, from which output files, reports and MLflow records are written."""
+"""The result of a run, from which output files, reports and MLflow records are written.
+
+It includes the edges of the silos' own structures, and warnings on models of time series.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
@@ -17,17 +21,16 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.implied import NO_FIT, Fit
 from fedbnsl.algorithms.events.hawkes import Intensities
-from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey
-from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, EdgeFigures, EdgeKey, LaggedEdge
 from fedbnsl.algorithms.graphs.imposed_knowledge import experimental_arcs
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.forecast_errors import Forecasts
 from fedbnsl.algorithms.parameters.networks import Network
+from fedbnsl.algorithms.statistics.moments import spectral_radius
 
 from .comparison import Comparison
 from .metrics import MetricValue
-from .silo_edges import SiloEdge, silo_edges
 
 
 @dataclass(frozen=True)
@@ -280,6 +283,52 @@ class RunDescription:
 
 
 @dataclass(frozen=True)
+class SiloEdge:
+    """An edge of some silos' own structures, and its weight at each of these silos; None without weights."""
+
+    edge: Edge
+    weights: dict[str, float | None]
+    turned: int
+    """number of silos with the opposite edge within one time step"""
+
+    @property
+    def lag(self) -> int:
+        """The lag of the edge's source in steps; 0 within one time step."""
+        return self.edge.lag if isinstance(self.edge, LaggedEdge) else 0
+
+    @property
+    def known(self) -> list[float]:
+        """The weights that are known."""
+        return [weight for weight in self.weights.values() if weight is not None]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean weight over the silos that have the edge; None if no weight is known."""
+        return fmean(self.known) if self.known else None
+
+
+def silo_edges(structures: Mapping[str, ClassifiedEdges]) -> list[SiloEdge]:
+    """Every edge of any silo's own structure, sorted by the number of silos, then by strength."""
+    first: dict[str, Edge] = {}
+    weights: dict[str, dict[str, float | None]] = {}
+    for silo in sorted(structures):
+        for edge in structures[silo]:
+            first.setdefault(edge.text, edge)
+            weights.setdefault(edge.text, {})[silo] = edge.weight
+    directed = {(one.source, one.target): weights[text] for text, one in first.items() if _turns(one)}
+    found = [
+        SiloEdge(one, weights[text], len(directed.get((one.target, one.source), ())) if _turns(one) else 0)
+        for text, one in first.items()
+    ]
+    return sorted(found, key=lambda one: (-len(one.weights), -abs(one.mean or 0.0), one.edge.text))
+
+
+def _turns(edge: Edge) -> bool:
+    """Whether the edge could have the opposite direction; not so for a lagged edge, whose direction is that of time."""
+    return edge.directed and not isinstance(edge, LaggedEdge)
+
+
+@dataclass(frozen=True)
 class RunResult(RunDescription):
     """One finished run.
 
@@ -410,3 +459,62 @@ class CompletedRun:
     folder: Path
     files: dict[str, Path] = field(default_factory=dict)
     tracking_url: str | None = None
+
+
+def radius_of(structure: Structure) -> float | None:
+    """The spectral radius of a dynamic structure; None for other structures."""
+    return None if structure.lagged is None else spectral_radius(structure.weights, structure.lagged)
+
+
+def stability_warning(result: RunResult) -> str | None:
+    """A warning if the model of time series, or a silo's own, is not stable; None otherwise."""
+    radius = result.metrics.get("spectral_radius")
+    if isinstance(radius, float) and radius >= 1:
+        return (
+            f"Unstable: the spectral radius is {radius:.3f}, not below 1, so long-range forecasts grow without bound."
+        )
+    own = {silo: radius_of(one) for silo, one in sorted(result.local_structures.items())}
+    unstable = [silo for silo, radius in own.items() if radius is not None and radius >= 1]
+    return (
+        f"Unstable: the spectral radius of the silo's own model is not below 1 at {', '.join(unstable)}."
+        if unstable
+        else None
+    )
+
+
+MAX_LEVEL_DEVIATIONS = 3.0
+"""number of standard deviations from which on a mean counts as far from zero"""
+CENTRING_LEARNERS = ("var",)
+"""the learners of time series that subtract the mean of all rows"""
+
+
+def level_warning(result: RunResult) -> str | None:
+    """A warning if means far from zero can appear as effects in a model of time series; None otherwise."""
+    network = result.parameters.network
+    subtracted = result.algorithm in CENTRING_LEARNERS or any(
+        result.params.get(name) for name in ("center", "center_series")
+    )
+    if subtracted or network is None or not network.lags or not network.linear:
+        return None
+    ratios = np.abs(network.means) / np.sqrt(np.maximum(network.spreads, np.finfo(float).tiny))
+    most = int(np.argmax(ratios))
+    if ratios[most] < MAX_LEVEL_DEVIATIONS:
+        return None
+    return (
+        f"Not centred: the mean of {network.structure.variables[most]} is {ratios[most]:.3g} standard deviations from "
+        "zero. As requested, the learner did not centre the rows, so constant levels can appear as effects."
+    )
+
+
+def forecast_warning(result: RunResult) -> str | None:
+    """A warning if the model of time series forecasts no better than persistence; None otherwise."""
+    model, same = result.metrics.get("forecast_mse"), result.metrics.get("persistence_mse")
+    if not isinstance(model, float) or not isinstance(same, float) or model < same:
+        return None
+    return "The model predicts the next row no better than the persistence forecast: its lagged edges explain nothing."
+
+
+def series_warnings(result: RunResult) -> list[str]:
+    """The warnings on a model of time series; empty for other data."""
+    warnings = (stability_warning(result), level_warning(result), forecast_warning(result))
+    return [one for one in warnings if one is not None]

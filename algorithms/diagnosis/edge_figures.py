@@ -24,8 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.graphs.edges import EdgeFigures, EdgeKey
+
 from ..core.schema import FloatArray
-from ..graphs.edge_figures import EdgeFigures, EdgeKey
 from ..statistics.moments import unit_diagonal
 from .implied_moments import MIN_DEGREES, MIN_SHARE
 from .implied_tables import GRID_VARIANCE, CountsBySet, Server, conditional_log_likelihood, stratified_tests

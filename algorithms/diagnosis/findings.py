@@ -13,8 +13,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
+
 from ..core.schema import FloatArray, Schema
-from ..graphs.dag_extension import dag_extension
 from ..graphs.edges import edge_count
 from ..graphs.structure import Structure
 from ..privacy.disclosure_control import MIN_COUNT, share_class

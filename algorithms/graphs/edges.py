@@ -15,8 +15,8 @@ The module holds, in this order:
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Literal
 
@@ -342,3 +342,36 @@ class ClassifiedEdges:
                 (edge.source, edge.target, *[edge.weight] * has_weights, *[type_] * has_types, *[lag] * dynamic)
             )
         return ("source", "target", *["weight"] * has_weights, *["type"] * has_types, *["lag"] * dynamic), rows
+
+
+EdgeKey = tuple[str, str, int]
+"""the two variables of an edge and its lag; source first if the lag is above 0, otherwise sorted by name"""
+
+
+@dataclass(frozen=True)
+class EdgeFigures:
+    """The figures of one edge; a figure that is not known is None."""
+
+    log_likelihood: float | None = None
+    bic: float | None = None
+    p_value: float | None = None
+    score: float | None = None
+    largest_p_value: float | None = None
+
+
+FIGURES = tuple(one.name for one in fields(EdgeFigures))
+"""the names of the figures, in the order of the columns of `structure.csv`"""
+NO_FIGURES: Mapping[EdgeKey, EdgeFigures] = {}
+
+
+def key_of(edge: Edge) -> EdgeKey:
+    """The key of `edge` among the figures of a graph."""
+    if isinstance(edge, LaggedEdge):
+        return edge.source, edge.target, edge.lag
+    first, second = sorted((edge.source, edge.target))
+    return first, second, 0
+
+
+def known_figures(figures: Mapping[EdgeKey, EdgeFigures]) -> tuple[str, ...]:
+    """The names of the figures that at least one edge has."""
+    return tuple(name for name in FIGURES if any(getattr(one, name) is not None for one in figures.values()))

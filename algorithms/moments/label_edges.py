@@ -29,10 +29,11 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
+
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
 from ..graphs.cpdag import cpdag, meek_closure, pdag_with_knowledge
-from ..graphs.dag_extension import dag_extension
 from ..graphs.structure import Structure
 from ..parameters import mixed_families
 from ..score.gaussian import price_of

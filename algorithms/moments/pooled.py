@@ -15,6 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
+
 from ..admm import fed_sparse, notears_admm
 from ..admm.notears import Notears
 from ..admm.problem import MomentsOf
@@ -26,7 +28,6 @@ from ..core.knowledge import Prior, no_prior
 from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Lags, Schema
 from ..core.settings import Count, NonNegative, Settings, Share
-from ..graphs.dag_extension import dag_extension
 from ..graphs.structure import Structure, stacked
 from ..score.gaussian import score_covariance
 from ..score.gaussian_order import parents_in_order

@@ -28,11 +28,12 @@ import numpy as np
 from annotated_types import Ge, Lt
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
+
 from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import NonNegative
 from ..graphs.dag import directed_part
-from ..graphs.dag_extension import dag_extension
 from ..graphs.structure import Structure
 from ..score.block_order import block_boss
 from ..score.settings import OrderSettings

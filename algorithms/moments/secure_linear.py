@@ -28,12 +28,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
+
 from ..core.protocol import FederatedAlgorithm, Replies, Summand, TimedState, sum_each_round
 from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum
 from ..core.settings import Auto, Count, NonNegative
 from ..errors import BadInput
 from ..graphs.cpdag import cpdag, pdag_with_knowledge
-from ..graphs.dag_extension import dag_extension
 from ..graphs.structure import Structure, stacked
 from ..score.experiment_scores import experiment_basis
 from ..score.gaussian_order import gaussian_boss

@@ -25,12 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
+
 from ..core import wire
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, SumServer, sum_each_round, sum_once
 from ..core.release import Statistic, statistic_of
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
-from ..graphs.dag_extension import dag_extension
 from ..statistics.expected_moments import about_own_means
 from ..statistics.moments import Table, column_units, product_units, regression_weights, residual_variances
 from ..statistics.packing import from_triangle, triangle

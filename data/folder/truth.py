@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, no_parent_arcs, tier_arcs
 from fedbnsl.algorithms.core.schema import check_names, escape_formula, unescape_formula
 from fedbnsl.algorithms.errors import BadInput, quoted
-from fedbnsl.algorithms.graphs.edge_figures import FIGURES
-from fedbnsl.algorithms.graphs.edges import CPDAG_TYPES, PAG_TYPES, ClassifiedEdges
+from fedbnsl.algorithms.graphs.edges import CPDAG_TYPES, FIGURES, PAG_TYPES, ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import GraphKind, Structure
 
 from .cells import cell_fault

@@ -17,8 +17,7 @@ from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.schema import Schema, unescape_formula
 from fedbnsl.algorithms.diagnosis.implied import Fit
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.edge_figures import FIGURES, EdgeFigures, EdgeKey, key_of, known_figures
-from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
+from fedbnsl.algorithms.graphs.edges import FIGURES, ClassifiedEdges, EdgeFigures, EdgeKey, key_of, known_figures
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure, read_structures
 from fedbnsl.tracking.kept_files import format_of, without_format

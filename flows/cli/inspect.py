@@ -124,7 +124,7 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
 
     from fedbnsl.algorithms.core.schema import pluralize
     from fedbnsl.data.folder.private_table import ORDER_NOTE
-    from fedbnsl.tracking.report.data_tables import (
+    from fedbnsl.tracking.report.tables import (
         data_header,
         data_rows,
         excluded_by_reason,

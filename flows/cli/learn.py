@@ -121,7 +121,7 @@ def learn_and_show(
     been started. With `show_findings`, findings on how the data were read are printed; with `progress`, the rounds are
     shown.
     """
-    from fedbnsl.tracking.report.data_tables import has_findings
+    from fedbnsl.tracking.report.tables import has_findings
 
     from ..start import check_inline, check_out, learn_inline, learn_with_prefect, precheck
     from ..terminal.summary import progress_bar

@@ -18,8 +18,7 @@ from fedbnsl.algorithms.core.schema import unescape_formula
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.implied import NO_FIT
 from fedbnsl.algorithms.errors import BadInput, quoted
-from fedbnsl.algorithms.graphs.edge_figures import NO_FIGURES
-from fedbnsl.algorithms.graphs.edges import edge_count
+from fedbnsl.algorithms.graphs.edges import NO_FIGURES, edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import condition_column, declarations, owner_column

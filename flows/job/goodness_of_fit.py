@@ -20,9 +20,8 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm
 from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied_moments, implied_tables
 from fedbnsl.algorithms.diagnosis.implied import Fit
-from fedbnsl.algorithms.graphs.dag_extension import dag_extension
-from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey, key_of
-from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, EdgeFigures, EdgeKey, key_of
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.privacy.disclosure_control import rare_indicators
 from fedbnsl.algorithms.resampling.held_out import MIN_SILOS, HeldOut, scores_by_silo

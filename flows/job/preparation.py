@@ -18,7 +18,7 @@ from fedbnsl.algorithms.core.schema import AUTO, ImputationModel, Schema, plural
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.dynamic.lag_order import LagOrder, choose_lag_order
 from fedbnsl.algorithms.errors import BadInput, quoted
-from fedbnsl.algorithms.graphs.dag_extension import dag_extension
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.imposed_knowledge import impose_knowledge, truth_with_knowledge
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import tables

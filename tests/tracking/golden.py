@@ -14,7 +14,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.implied import BicGains, FisherC, Fit, Independence
 from fedbnsl.algorithms.graphs.changes import structure_changes
-from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures
+from fedbnsl.algorithms.graphs.edges import EdgeFigures
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular

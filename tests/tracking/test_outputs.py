@@ -12,7 +12,7 @@ from fedbnsl.tracking import outputs
 from fedbnsl.tracking.metrics import shown_in
 from fedbnsl.tracking.outputs import OUTPUTS, write_outputs
 from fedbnsl.tracking.report.files import flat_metrics, json_text, silo_edges_csv, structure_csv
-from fedbnsl.tracking.silo_edges import silo_edges
+from fedbnsl.tracking.result import silo_edges
 
 
 def test_outputs_of_a_run(chain, tmp_path):

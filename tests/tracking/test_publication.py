@@ -7,7 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.diagnosis.implied import BicGains, FisherC, Fit
 from fedbnsl.algorithms.events.hawkes import intensities_of
-from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures
+from fedbnsl.algorithms.graphs.edges import EdgeFigures
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.publication import Kind, PublicationGate, rounded
 from fedbnsl.tracking.result import RunResult

@@ -5,7 +5,7 @@ import numpy as np
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.report.files import silo_edges_csv
-from fedbnsl.tracking.silo_edges import silo_edges
+from fedbnsl.tracking.result import silo_edges
 
 NAMES = ("a", "b")
 

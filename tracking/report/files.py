@@ -17,14 +17,22 @@ from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Knowledge
 from fedbnsl.algorithms.core.release import STATISTICS
 from fedbnsl.algorithms.core.schema import Schema, escape_formula
 from fedbnsl.algorithms.events.hawkes import Intensities
-from fedbnsl.algorithms.graphs.edge_figures import NO_FIGURES, EdgeFigures, EdgeKey, key_of, known_figures
-from fedbnsl.algorithms.graphs.edges import PAG_TYPES, ClassifiedEdges, LaggedEdge
+from fedbnsl.algorithms.graphs.edges import (
+    NO_FIGURES,
+    PAG_TYPES,
+    ClassifiedEdges,
+    EdgeFigures,
+    EdgeKey,
+    LaggedEdge,
+    key_of,
+    known_figures,
+)
 from fedbnsl.algorithms.graphs.strengths import Strengths
+from fedbnsl.tracking.result import SiloEdge
 
 from ..comparison import Comparison
 from ..metrics import METRICS, MetricValue, shown_in
 from ..result import NOT_COVERED, FoundTargets, RunDescription, RunResult, strengths_in
-from ..silo_edges import SiloEdge
 
 
 def structure_csv(

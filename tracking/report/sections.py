@@ -21,6 +21,8 @@ from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.graphs.compare import summary_graph
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, weighted
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
+from fedbnsl.tracking.report.tables import data_header, data_rows, excluded_by_reason, has_findings, rows_line
+from fedbnsl.tracking.result import series_warnings
 
 from ..comparison import COUNTED
 from ..kept_files import with_format
@@ -29,7 +31,6 @@ from ..model import MODELS, model_file
 from ..pictures.delays import share_times
 from ..pictures.picture import MAX_DRAWN_VARIABLES
 from ..result import CANDIDATE_COLUMNS, NOT_COVERED, SUPPRESSED_CELLS, RunResult
-from ..series_warnings import series_warnings
 from . import files
 from .blocks import (
     Block,
@@ -46,7 +47,6 @@ from .blocks import (
     Tiles,
     note,
 )
-from .data_tables import data_header, data_rows, excluded_by_reason, has_findings, rows_line
 from .drawings import (
     averaged_svg,
     delays_png,

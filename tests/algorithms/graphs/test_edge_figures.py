@@ -1,6 +1,6 @@
 """The figures of edges that are columns of the output files."""
 
-from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, known_figures
+from fedbnsl.algorithms.graphs.edges import EdgeFigures, known_figures
 
 KEYS = ("a", "b", 0), ("b", "c", 1)
 

@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedbnsl.algorithms.graphs.cpdag import cpdag, extend
+from fedbnsl.algorithms.graphs.cpdag import cpdag, dag_extension, extend, nearest_dag
 from fedbnsl.algorithms.graphs.dag import is_acyclic
-from fedbnsl.algorithms.graphs.dag_extension import dag_extension, nearest_dag
 from fedbnsl.algorithms.graphs.structure import Structure
 
 NAMES = tuple("abcdefg")

@@ -36,7 +36,7 @@ from fedbnsl.flows.learn import learn_without_prefect
 from fedbnsl.tasks.silo.ledger import ledger_of
 from fedbnsl.tasks.silo.messages import METHODS, MethodCall, SiloFailed, answer, unpack_call
 from fedbnsl.tasks.silo.private_folder import RecordUnavailable
-from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
+from fedbnsl.tasks.silo.secure_sums import RunTerms, SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.channel import RelayTransport
 from fedbnsl.tasks.transport.cluster import DaskTransport, resource

@@ -12,7 +12,7 @@ from fedbnsl.algorithms.constraint import search
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis import implied_tables
 from fedbnsl.algorithms.diagnosis.implied_moments import fit_of_moments
-from fedbnsl.algorithms.graphs.dag_extension import dag_extension
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.flows.engines import inline
 from fedbnsl.tasks.silo.policy import Policy

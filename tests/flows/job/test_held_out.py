@@ -12,7 +12,7 @@ from fedbnsl.algorithms.core.protocol import Replies, rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.dag_extension import dag_extension
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.resampling.held_out import HeldOut, Server, aggregate, scores_by_silo, wrap
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.tasks.transport.in_process import federate

@@ -8,7 +8,7 @@ import pytest
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.report.sections import agreement_lines
-from fedbnsl.tracking.silo_edges import silo_edges
+from fedbnsl.tracking.result import silo_edges
 
 
 def structure_with(*edges):

@@ -10,7 +10,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import linear_network
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.report.sections import warnings
-from fedbnsl.tracking.series_warnings import stability_warning
+from fedbnsl.tracking.result import stability_warning
 from tests.tracking.report.test_report import parsed
 
 

@@ -9,9 +9,9 @@ import pytest
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.report.data_tables import data_header, data_rows
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.report.sections import warnings
+from fedbnsl.tracking.report.tables import data_header, data_rows
 from fedbnsl.tracking.result import NO_PARAMETERS
 from tests.tracking.golden import RUNS
 from tests.tracking.report.page import read
