@@ -16,7 +16,10 @@ EXIT_CODES = {
 
 
 class BadInput(ValueError):  # noqa: N818 - the word users see
-    """Invalid user input. The message says where the fault is; the program exits with code 2."""
+    """Invalid input or settings; the message says where the fault is.
+
+    The first sentence of each of these classes, its exit code and `may_pass` are in `docs/failures.md`.
+    """
 
     exit_code = INVALID
     may_pass = False
@@ -28,18 +31,18 @@ class BadInput(ValueError):  # noqa: N818 - the word users see
 
 
 class SilosUnavailable(BadInput):
-    """Some silos of a run cannot be reached, and a retry may succeed; the program exits with code 3."""
+    """Some silos of a run cannot be reached."""
 
     exit_code = UNAVAILABLE
     may_pass = True
 
 
 class PrefectUnavailable(BadInput):
-    """Raised if Prefect cannot start a run."""
+    """Prefect's server cannot be started or does not respond; a run takes place without it."""
 
 
 class RunCancelled(BadInput):
-    """Raised by a federation or in a step of the coordinator if the run is to end with what it has learned so far."""
+    """Somebody has cancelled the run, which ends with what it has learned so far."""
 
     exit_code = STOPPED
 

@@ -1,13 +1,17 @@
 """The Markdown files: links that resolve, a short README, and references that agree with the code."""
 
 import ast
+import os
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
-from fedbnsl.algorithms.errors import EXIT_CODES
+import fedbnsl
+from fedbnsl.algorithms.errors import EXIT_CODES, BadInput
 from fedbnsl.algorithms.registry import ALGORITHMS
 from fedbnsl.data.folder.about import known_keys
 from fedbnsl.flows.cli.main import COMMANDS, command
@@ -185,3 +189,29 @@ def test_the_documents_name_only_options_that_a_command_has():
         used |= {word: path.name for line in commands for word in re.findall(r"(?<!\S)`?(--[a-z][a-z-]*)", line)}
     assert {"--secure", "--hook-url", "--older-than"} <= set(used)
     assert {word: page for word, page in used.items() if word not in known} == {}
+
+
+def kinds_of_errors(kind=BadInput):
+    """`kind` and the classes below it in the package, in the order of their names."""
+    below = [one for sub in kind.__subclasses__() for one in kinds_of_errors(sub)]
+    return sorted({kind, *below}, key=lambda one: one.__name__)
+
+
+def test_the_table_of_errors_is_made_from_the_code():
+    """`FEDBNSL_RENEW=1 pytest tests/test_documents.py` writes it again."""
+    for module in walk_packages(fedbnsl.__path__, "fedbnsl."):
+        import_module(module.name)
+    rows = ["| error | what has happened | exit code | may pass by itself |", "| --- | --- | --- | --- |"]
+    for one in kinds_of_errors():
+        if one.__module__.startswith("fedbnsl."):
+            said = re.split(r"\.(?:\s|$)", " ".join(one.__doc__.split()))[0]
+            rows.append(f"| `{one.__name__}` | {said} | {one.exit_code} | {'yes' if one.may_pass else 'no'} |")
+    page = ROOT / "docs/failures.md"
+    begin, end = "<!-- errors, from the code -->\n\n", "\n\n<!-- end of errors -->"
+    before, _, rest = page.read_text("utf-8").partition(begin)
+    table, _, after = rest.partition(end)
+    if os.environ.get("FEDBNSL_RENEW"):
+        page.write_text(f"{before}{begin}{chr(10).join(rows)}{end}{after}", "utf-8")
+        return
+    assert table.splitlines() == rows
+    assert {one.exit_code for one in kinds_of_errors()} <= set(EXIT_CODES)

@@ -17,7 +17,7 @@ FILES = (REPORT, *(name for section in SECTIONS for name in section.files))
 
 
 class OutputsNotWritten(BadInput):
-    """The files of a `result` could not be written, for instance because the disk is full."""
+    """The files of a result could not be written, for instance because the disk is full."""
 
     may_pass = True
     result: RunResult

@@ -24,7 +24,10 @@ MAX_MEAN_SQUARE = 2.0**24
 
 
 class OutOfRange(BadInput):
-    """A column does not fit the fixed-point sums; `variable` is its name."""
+    """A column does not fit the fixed-point sums.
+
+    `variable` is its name.
+    """
 
     def __init__(self, message: str, variable: str) -> None:
         """Store the message and the name of the column."""

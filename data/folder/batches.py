@@ -119,7 +119,10 @@ class WrappedSource:
 
 
 class NotNumbersError(BadInput):
-    """A `column` of a text file that was read as numbers has a cell that is not a number."""
+    """A column of a text file that was read as numbers has a cell that is not a number.
+
+    `column` is its name.
+    """
 
     def __init__(self, message: str, column: str) -> None:
         """An error with this `message`."""

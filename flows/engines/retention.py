@@ -59,12 +59,14 @@ def read_record(folder: Path) -> RunRecord:
 
     A damaged record names no place. Raises `BadInput` for a record of another format.
     """
-    with suppress(BadInput):
-        started = read_started(folder)
-        return RunRecord("", "", started.tracking_uri, started.tracking_id)
     try:
         content = json.loads((folder / RECORD).read_text("utf-8"))
         return RunRecord(**without_format(folder / RECORD, content))
+    except FileNotFoundError:
+        with suppress(BadInput):
+            started = read_started(folder)
+            return RunRecord("", "", started.tracking_uri, started.tracking_id)
+        return RunRecord()
     except BadInput:
         raise
     except (OSError, ValueError, TypeError, AttributeError):

@@ -52,7 +52,7 @@ FAR_CELLS = "; if some numbers are wrong, --outliers set-aside treats outliers a
 
 
 class OutsideRange(BadInput):
-    """A column, which the text names, does not fit the fixed-point numbers of masked sums."""
+    """A column does not fit the fixed-point numbers of masked sums; the message names it."""
 
 
 @dataclass(frozen=True)

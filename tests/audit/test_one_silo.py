@@ -121,7 +121,7 @@ class TestCode:
         said = []
         with pytest.raises(SiloFailed) as failed:
             unpack_answer("seal", answer(Broken(), MethodCall("seal", ("run",)).pack(), said.append))
-        assert str(failed.value) == "KeyError; the owner of the silo sees why in the log"
+        assert str(failed.value) == "silo s: KeyError; its owner sees why in the log"
         assert said == ["error: seal: KeyError: 'the cell yes'"]
 
     def test_a_small_message_does_not_claim_much_memory(self, silo):

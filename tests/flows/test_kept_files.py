@@ -21,6 +21,7 @@ from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.engines.flow_run_log import FlowRunLog
 from fedbnsl.flows.engines.recurring import ended_run, only_run
 from fedbnsl.flows.engines.resuming import read_started
+from fedbnsl.flows.engines.retention import read_record
 from fedbnsl.flows.engines.run_comparison import claimed_run, read_last_run, read_run
 from fedbnsl.flows.engines.run_context import RunContext
 from fedbnsl.flows.learn import learn_from_silos
@@ -119,6 +120,7 @@ def kept(tmp_path_factory):
     load(place / "runs" / "monday")
     assert ended_run(place / "runs", "nightly")
     assert read_outbox(place / "runs" / "tuesday")
+    assert read_record(place / "runs" / "monday").deployment == "nightly"
     benchmark(str(place / "data"), ["secure-sum"], seeds=1, out=str(place / "bench"), workers=0)
     benchmark(str(place / "data"), ["secure-sum"], seeds=1, out=str(place / "bench"), workers=0)
     for kind in (PREFECT, MLFLOW):
@@ -204,6 +206,7 @@ READERS = {
     ".repeated/*.json": read_last_run,
     ".repeated/*.claim": read_last_run,
     ".repeated/*.lock": deployment_lock,
+    ".record.json": lambda path: read_record(path.parent),
     "runs.jsonl": lambda path: benchmark(
         str(path.parent.parent / "data"), ["secure-sum"], seeds=1, out=str(path.parent), workers=0
     ),

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.constraint import federated
+from fedbnsl.algorithms.constraint import private_counts
 from fedbnsl.algorithms.dp_fed_sparse import silo, step_noise
-from fedbnsl.algorithms.moments import secure_sum
+from fedbnsl.algorithms.moments import summed
 from fedbnsl.algorithms.privacy.discrete_gaussian import discrete_gaussian
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
@@ -54,7 +54,7 @@ def test_no_attack_gains_more_than_the_noise_allows(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["dp-covariance", "secure-sum", "fed-pc"])
 def test_half_of_the_noise_is_caught(name, monkeypatch):
-    for module in (secure_sum, federated):
+    for module in (summed, private_counts):
         monkeypatch.setattr(
             module, "discrete_gaussian", lambda bits, variance, size: discrete_gaussian(bits, variance / 4, size)
         )
@@ -64,7 +64,7 @@ def test_half_of_the_noise_is_caught(name, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_no_noise_is_caught(name, monkeypatch):
-    for module in (secure_sum, federated):
+    for module in (summed, private_counts):
         monkeypatch.setattr(module, "discrete_gaussian", lambda bits, variance, size: np.zeros(size, np.int64))
     for module in (silo, step_noise):
         monkeypatch.setattr(module, "release_on_grid", lambda bits, value, *_: value)

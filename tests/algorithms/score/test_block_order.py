@@ -202,7 +202,7 @@ def test_a_required_arc_stays_though_it_explains_nothing():
 COMPILE = """
 from fedbnsl.algorithms.score import block_order
 from fedbnsl.algorithms.statistics.coding import Blocks
-from fedbnsl.algorithms.score.families import OrderSettings
+from fedbnsl.algorithms.score.settings import OrderSettings
 import numpy as np
 R = np.eye(4) * 0.5 + 0.5
 block_order.block_boss(Blocks(300, R, np.arange(5)), 5.7, OrderSettings())

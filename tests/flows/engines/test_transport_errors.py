@@ -159,6 +159,7 @@ def relay(faulty, at_once):
             submit=submit,
             present=lambda: tuple(faulty.services),
             silence=lambda: dict.fromkeys(faulty.services, 0.0),
+            warnings=(),
         )
     )
 
