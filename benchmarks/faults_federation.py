@@ -30,6 +30,8 @@ class Federation:
             config.write_text(config.read_text().replace('level = "sums"', 'level = "trusted"'))
         self.file = self.folder / "coordinator" / "federation.toml"
         shutil.copy(story.data / "truth.csv", self.file.parent)
+        for folder in (self.file.parent, *(self.folder / silo for silo in SILOS)):
+            (folder / "about.json").write_text('{"kind": "continuous"}')
 
     def start(self) -> None:
         """Start the coordinator and all silos."""

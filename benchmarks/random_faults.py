@@ -150,13 +150,12 @@ def injections(place: Place, number: int, seed: int) -> Iterator[Injection]:
         file = over.folder / silo / "silo.toml"
         file.write_text(file.read_text().replace(f":{over.port}", f":{proxy.port}"))
     worlds = {"local": Local(place), "federation": Federated(place, over, proxy)}
-    durations = {(where, kind): world.undisturbed(kind) for where, world in worlds.items() for kind in SHORT}
     for one in range(number):
         where, kind = draw.choice(list(worlds)), draw.choice(list(SHORT))
         world = worlds[where]
         target, fault, act = world.draw_fault(draw)
         injection = Injection(one, where, kind, target, fault, draw.uniform(0.0, 1.1))
-        world.run(injection, act, injection.moment * durations[where, kind])
+        world.run(injection, act, injection.moment * world.duration(kind))
         yield injection
 
 
@@ -172,6 +171,7 @@ class Local:
         self.place = place
         self.surroundings: dict[str, str] = {}
         """the environment of the first command of the next run"""
+        self._durations: dict[str, float] = {}
 
     def story(self, name: str, kind: str) -> Story:
         """A run of that kind, which has not started."""
@@ -181,8 +181,13 @@ class Local:
         """Start the run of `story`."""
         return story.learn(**surroundings)
 
-    def undisturbed(self, kind: str) -> float:
-        """The duration of an undisturbed run of that kind, in seconds."""
+    def duration(self, kind: str) -> float:
+        """The duration of an undisturbed run of that kind, in seconds; the first call measures it."""
+        if kind not in self._durations:
+            self._durations[kind] = self._undisturbed(kind)
+        return self._durations[kind]
+
+    def _undisturbed(self, kind: str) -> float:
         story = self.story(f"{type(self).__name__}-undisturbed-{kind}", kind)
         start = time.monotonic()
         program = self.learn(story)

@@ -50,6 +50,9 @@ COMMANDS = {
 }
 """every command with its line in the help; the `app` of a command is in the module of the same name in this package"""
 
+NOT_WRITTEN = "the output cannot be written"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""the errors of a full disk; without the name of a file, the output is on this disk"""
 ENVIRONMENT_ERRORS = (
     errno.ENAMETOOLONG,
     errno.ENOSPC,
@@ -182,8 +185,8 @@ def main(words: list[str] | None = None) -> None:
     except (KeyboardInterrupt, typer.Abort):
         stop()
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in ENVIRONMENT_ERRORS and error.filename is not None:
-            fail(f"{error.filename}: {error.strerror}")
+        if line := fault_of_environment(error):
+            fail(line)
         if not hasattr(error, "format_message"):
             fail(unexpected(error), UNEXPECTED)
         message: Any = error.format_message()
@@ -194,6 +197,15 @@ def main(words: list[str] | None = None) -> None:
     else:
         # Typer has converted the interrupt to an exit code.
         stop() if code == STOPPED else exit_with(code if isinstance(code, int) else 0)
+
+
+def fault_of_environment(error: Exception) -> str:
+    """The line for an `error` of the user's disk, files or permissions; empty for any other error."""
+    if isinstance(error, OSError) and error.errno in ENVIRONMENT_ERRORS and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno in FULL:
+        return f"{NOT_WRITTEN}: {error.strerror}"
+    return ""
 
 
 def unexpected(error: Exception) -> str:
@@ -220,22 +232,37 @@ def given_value(error: Any, words: list[str]) -> str:
 
 def stop() -> NoReturn:
     """Print that the command was stopped, and exit."""
-    print("stopped", file=sys.stderr)
+    print_last("stopped")
     exit_with(STOPPED)
 
 
 def fail(message: str, code: int = INVALID) -> NoReturn:
     """Print an error in one line and exit with `code`."""
-    print(f"error: {foreign_text(message, MAX_LINE_LENGTH)}", file=sys.stderr)
+    print_last(f"error: {foreign_text(message, MAX_LINE_LENGTH)}")
     exit_with(code)
 
 
+def print_last(line: str) -> None:
+    """Print the last line on stderr; if stderr cannot be written, as on a full disk, the exit code must do."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 def exit_with(code: int) -> NoReturn:
-    """Exit with `code`; a closed output pipe is not an error."""
+    """Exit with `code`, or with that of invalid input if the output cannot be written, as on a full disk.
+
+    A closed output pipe is not an error.
+    """
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            if code == 0:
+                print_last(f"error: {NOT_WRITTEN}: {error.strerror}")
+            code = code or INVALID
     raise SystemExit(code)
 
 

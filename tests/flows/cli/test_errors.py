@@ -2,13 +2,15 @@
 
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import INVALID, BadInput
 from fedbnsl.flows.api import learn
 from fedbnsl.flows.cli.main import main
 
@@ -223,3 +225,20 @@ def test_an_error_that_nobody_foresaw_is_one_line_with_a_private_log(capsys, tmp
     assert line == "error: unexpected ZeroDivisionError: 17.25 by zero"
     assert "in broken" in Path(log).read_text()
     assert Path(log).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["learn", "nowhere"], INVALID), (["--version"], INVALID), (["algorithms"], INVALID)]
+)
+def test_where_nothing_can_be_written_the_exit_code_says_so(words, code):
+    """As if the log of a scheduled command were on a full disk: `/dev/full` refuses every byte."""
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "fedbnsl.flows.cli.main", *words]
+        assert subprocess.run(command, stdout=full, stderr=full, check=False).returncode == code
+
+
+def test_output_on_a_full_disk_is_one_line():
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "fedbnsl.flows.cli.main", "algorithms"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (INVALID, "error: the output cannot be written: No space left on device\n")
