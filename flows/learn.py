@@ -21,8 +21,8 @@ from fedbnsl.tasks.prefect_tasks import prefect_steps, task_logs
 from fedbnsl.tasks.rounds import MAX_SILO_TASKS, Orchestration
 from fedbnsl.tracking.mlflow.run import RunStart
 from fedbnsl.tracking.outputs import write_outputs
-from fedbnsl.tracking.result import CompletedRun, expiring
-from fedbnsl.tracking.staging import notice
+from fedbnsl.tracking.result import CompletedRun
+from fedbnsl.tracking.staging import expiring, notice
 
 from .engines.artifacts import ProgressArtifact, publish, publish_changes, tag_flow_run
 from .engines.dask import Silos, connect_silos, job_of, quorum_note

@@ -4,7 +4,7 @@ It includes the edges of the silos' own structures, and warnings on models of ti
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -247,15 +247,6 @@ SUPPRESSED_CELLS = (
     "those of the pooled rows"
 )
 """the note on a run over silos whose owners suppress cells; it names neither silos nor cells"""
-EXPIRES = "expires on"
-"""the words that mark a note about a certificate, which a run repeats in its last lines"""
-
-
-def expiring(notes: Iterable[str]) -> list[str]:
-    """The warnings among the `notes` of a run about certificates that expire soon."""
-    return [f"warning: {line}" for line in notes if EXPIRES in line]
-
-
 NO_PARAMETERS = Parameters(None, "parameters were not requested")
 
 

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -116,6 +116,15 @@ def _plain_name(name: str) -> str:
 def notice(line: str) -> None:
     """Print `line` to stderr as a single line, whatever text of other parties it contains."""
     print(f"note: {foreign_text(line, MAX_LINE_LENGTH)}", file=sys.stderr, flush=True)
+
+
+EXPIRES = "expires on"
+"""the words that mark a note about a certificate, which a run repeats in its last lines"""
+
+
+def expiring(notes: Iterable[str]) -> list[str]:
+    """The warnings among the `notes` of a run about certificates that expire soon."""
+    return [f"warning: {line}" for line in notes if EXPIRES in line]
 
 
 def first_line(error: BaseException) -> str:

@@ -14,12 +14,11 @@ from importlib import import_module
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from fedbnsl.algorithms.core.wire import field_types
-from fedbnsl.algorithms.errors import BadInput, choices_text
-
+from ..errors import BadInput, choices_text
 from .protocol import FederatedAlgorithm
 from .release import Releases
 from .schema import Kind, Schema
+from .wire import field_types
 
 ALGORITHMS_PACKAGE = __package__.rpartition(".")[0]
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")

@@ -47,7 +47,7 @@ def run_learn(
     the run can be continued end with the command to do so. If the files of the result cannot be written, its edges are
     printed nevertheless.
     """
-    from fedbnsl.tracking.result import expiring
+    from fedbnsl.tracking.staging import expiring
 
     from ..engines.resuming import repeated, resume_settings
     from ..terminal.summary import as_document, show_result

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fedbnsl.algorithms.errors import BadInput, quoted
-from fedbnsl.tracking.result import EXPIRES
+from fedbnsl.tracking.staging import EXPIRES
 
 from ..silo.members import fingerprint_of
 
@@ -41,7 +41,7 @@ class Identity:
     key: Path
     trusted: Path
 
-    def _own_authorities(self) -> list[x509.Certificate]:
+    def own_authorities(self) -> list[x509.Certificate]:
         """The trusted authorities that issued this certificate; empty if there is none, as for a silo.
 
         A coordinator also trusts the silos' authority, because it must accept silos.
@@ -56,7 +56,7 @@ class Identity:
         This is the only authority that a silo trusts, and the one that issued a coordinator's own certificate.
         """
         coordinator = self.holder() == COORDINATOR
-        return self._own_authorities() if coordinator else _certificates_in(self.trusted)
+        return self.own_authorities() if coordinator else _certificates_in(self.trusted)
 
     def client_context(self) -> ssl.SSLContext:
         """TLS for a client of the relay, which trusts only the coordinators' authority; raises as `check`."""
@@ -85,11 +85,6 @@ class Identity:
             raise BadInput(f"{self.certificate}: cannot be used for TLS ({error})") from None
         return context
 
-    def is_coordinator(self, certificate: bytes) -> bool:
-        """Whether `certificate` (DER) is a coordinator's, from the same authority as this coordinator's own."""
-        peer = x509.load_der_x509_certificate(certificate)
-        return _common_name(peer) == COORDINATOR and any(_issued(one, peer) for one in self._own_authorities())
-
     def check(self) -> None:
         """Raise `BadInput` for a file that is missing or has other content, and for a key that other users may read.
 
@@ -108,7 +103,7 @@ class Identity:
         for one in _certificates_in(self.trusted):
             if not _is_authority(one):
                 raise BadInput(f"{self.trusted}: the certificate of {_name(one)}, not of an authority")
-        if self.holder() == COORDINATOR and not self._own_authorities():
+        if self.holder() == COORDINATOR and not self.own_authorities():
             raise BadInput(
                 f"{self.certificate}: signed by {_issuer(own)}, an authority whose certificate {self.trusted} lacks"
             )
@@ -218,6 +213,12 @@ def _issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
 def _issuer(certificate: x509.Certificate) -> str:
     names = certificate.issuer.get_attributes_for_oid(NameOID.COMMON_NAME)
     return quoted(str(names[0].value)) if names else "a nameless authority"
+
+
+def is_coordinator(certificate: bytes, authorities: Iterable[x509.Certificate]) -> bool:
+    """Whether `certificate` (DER) is a coordinator's, from one of the `authorities`."""
+    peer = x509.load_der_x509_certificate(certificate)
+    return _common_name(peer) == COORDINATOR and any(_issued(one, peer) for one in authorities)
 
 
 def holder_of(certificate: bytes) -> str:

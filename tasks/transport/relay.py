@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import foreign_text
 
-from .certificates import Identity, Validity, expiry_warnings, holder_of, peer_validity
+from .certificates import Identity, Validity, expiry_warnings, holder_of, is_coordinator, peer_validity
 from .channel import LIMITS, Connection, ConnectionLimits, Parcel
 from .configuration import Endpoint
 from .federation import Liveness
@@ -75,9 +75,8 @@ class Relay:
         self._refusals: dict[str, str] = {}
         self._expiries: dict[str, Validity] = {}
         """the dates of the certificates of the silos that have joined"""
-        identity.require_coordinator()
-        self._context = identity.server_context()
         self._files = self._file_times()
+        self._read_identity()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a peer until its connection ends; a peer without a trusted certificate is refused."""
@@ -90,7 +89,7 @@ class Relay:
             async with asyncio.timeout(self._limits.first_seconds):
                 await stream.handshake()
             certificate, name = stream.certificate, holder_of(stream.certificate)
-            run = self._identity.is_coordinator(certificate)
+            run = is_coordinator(certificate, self._authorities)
             peer = "a run" if run else f"silo {name}"
             greeting = await connection.greet("coordinator")
             if run:
@@ -112,13 +111,18 @@ class Relay:
         files = (self._identity.certificate, self._identity.key, self._identity.trusted)
         return tuple(file.stat().st_mtime for file in files if file.exists())
 
+    def _read_identity(self) -> None:
+        """Read the coordinator's files, which are used until they are read again; raises `BadInput` as `check`."""
+        self._identity.require_coordinator()
+        context, validities = self._identity.server_context(), self._identity.validities()
+        self._context, self._validities, self._authorities = context, validities, self._identity.own_authorities()
+
     def _reread_identity(self) -> None:
         """Use renewed certificates from the next connection on; unusable files change nothing."""
         if self._files != (now := self._file_times()):
             self._files = now
             try:
-                self._identity.require_coordinator()
-                self._context = self._identity.server_context()
+                self._read_identity()
                 self._log("certificate, key and trusted authorities have been read again")
             except ValueError as error:
                 self._log(f"warning: {error}; the certificates read before remain in use")
@@ -238,7 +242,7 @@ class Relay:
                 self._announce()
 
     def _membership(self) -> Parcel:
-        warnings = expiry_warnings((*self._identity.validities(), *self._expiries.values()))
+        warnings = expiry_warnings((*self._validities, *self._expiries.values()))
         refusals = tuple(self._refusals.values())[-MAX_SENT_REFUSALS:]
         silos = tuple(sorted(self._present))
         seconds = wire.encode(tuple(self._silence.get(silo, 0.0) for silo in silos)) if self._silence else b""

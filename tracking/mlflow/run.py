@@ -20,12 +20,11 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.network_json import network_as_json
-from fedbnsl.tracking.result import series_warnings
 
 from ..metrics import MetricValue
 from ..outputs import FILES
 from ..report.files import flat_metrics
-from ..result import RunResult, Tuning
+from ..result import RunResult, Tuning, series_warnings
 from .saved_model import TrackedData, adjacency_image, dataset_input, save_pyfunc, structure_json
 from .store import experiment_id, log_child_run, open_client, run_url, source_tags, tracking_uri
 

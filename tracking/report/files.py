@@ -28,11 +28,10 @@ from fedbnsl.algorithms.graphs.edges import (
     known_figures,
 )
 from fedbnsl.algorithms.graphs.strengths import Strengths
-from fedbnsl.tracking.result import SiloEdge
 
 from ..comparison import Comparison
 from ..metrics import METRICS, MetricValue, shown_in
-from ..result import NOT_COVERED, FoundTargets, RunDescription, RunResult, strengths_in
+from ..result import NOT_COVERED, FoundTargets, RunDescription, RunResult, SiloEdge, strengths_in
 
 
 def structure_csv(

@@ -21,8 +21,6 @@ from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.graphs.compare import summary_graph
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, weighted
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
-from fedbnsl.tracking.report.tables import data_header, data_rows, excluded_by_reason, has_findings, rows_line
-from fedbnsl.tracking.result import series_warnings
 
 from ..comparison import COUNTED
 from ..kept_files import with_format
@@ -30,7 +28,7 @@ from ..metrics import MetricValue, shown_in, table_rows
 from ..model import MODELS, model_file
 from ..pictures.delays import share_times
 from ..pictures.picture import MAX_DRAWN_VARIABLES
-from ..result import CANDIDATE_COLUMNS, NOT_COVERED, SUPPRESSED_CELLS, RunResult
+from ..result import CANDIDATE_COLUMNS, NOT_COVERED, SUPPRESSED_CELLS, RunResult, series_warnings
 from . import files
 from .blocks import (
     Block,
@@ -63,14 +61,19 @@ from .tables import (
     ReportTable,
     changes_table,
     confidence_table,
+    data_header,
+    data_rows,
     display,
     drift_table,
     edges_table,
     evidence_table,
+    excluded_by_reason,
     figure_table,
     forecast_table,
     format_bytes,
+    has_findings,
     own_past_table,
+    rows_line,
     shared_edges,
     silo_scores,
     silo_table,

@@ -17,8 +17,9 @@ from cryptography.x509.oid import NameOID
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.cli.federation import renew_certificates
 from fedbnsl.tasks.transport.certificates import Authority, expiry_warnings, pem, read_authority, write_trusted
+from fedbnsl.tasks.transport.channel import RelayClient
 from fedbnsl.tasks.transport.configuration import read_federation_file, read_silo_file
-from tests.tasks.transport.relay_peers import eventually, hub, identity_of
+from tests.tasks.transport.relay_peers import QUICK, eventually, hub, identity_of
 
 DAY = datetime.timedelta(days=1)
 NOW = datetime.datetime.now(datetime.UTC)
@@ -324,6 +325,24 @@ def test_a_coordinator_keeps_its_certificates_if_the_new_files_are_unusable(fold
         eventually(lambda: any("silo lab has joined" in line for line in relay.log))
         (line,) = [line for line in relay.log if line.startswith("warning: ")]
         assert line.endswith("coordinator.pem: not a certificate in PEM; the certificates read before remain in use")
+
+
+@pytest.mark.parametrize("name", ["coordinator.pem", "trusted.pem"])
+def test_unusable_files_disturb_no_silo_and_no_run(folder, tmp_path, name):
+    """Files that are being replaced: whoever is connected stays, and silos and runs still join and leave."""
+    office = shutil.copytree(folder / "coordinator", tmp_path / "office" / "coordinator")
+    with hub(folder) as relay:
+        clinic = relay.silo("clinic")
+        with relay.run_with("clinic") as run:
+            write(folder / "coordinator" / name, b"half a cert")
+            relay.silo("lab")
+            eventually(lambda: run.present() == ("clinic", "lab"))
+            with RelayClient.connect(relay.where, identity_of(office.parent, "coordinator"), 5.0, QUICK) as other:
+                eventually(lambda: other.present() == ("clinic", "lab"))
+            clinic.cancel()
+            eventually(lambda: run.present() == ("lab",))
+            assert run.submit("lab", b"x").result(5)
+        assert not relay.task.done()
 
 
 # Warnings
