@@ -95,8 +95,11 @@ def runs_older_than(runs: Path, age: timedelta) -> list[StoredRun]:
 
 
 def surplus_runs(runs: Path, deployment: str, keep: int) -> list[StoredRun]:
-    """The finished runs of `deployment` beyond its `keep` newest ones."""
-    of_deployment = [one for one in stored_runs(runs) if one.record.deployment == deployment]
+    """The finished runs of `deployment` beyond its `keep` newest ones; none without a name of the deployment.
+
+    The records of other runs, such as those by hand, have no name either.
+    """
+    of_deployment = [one for one in stored_runs(runs) if deployment and one.record.deployment == deployment]
     return [one for one in of_deployment[keep:] if not one.is_needed]
 
 
