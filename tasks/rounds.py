@@ -141,20 +141,18 @@ class _Step:
         if self._errors:
             raise next(filter(may_pass, self._errors.values()), next(iter(self._errors.values())))
 
-    def result(
-        self, silo: str, task_run: TaskRun, is_connected: Callable[[], bool], on_failure: Callable[[str], None]
-    ) -> Any:
+    def result(self, silo: str, task_run: TaskRun, orchestration: "Orchestration") -> Any:
         """The result of the work for `silo` once `task_run` has ended, or its exception.
 
-        If the task run ends without a start, calls `on_failure` with the reason. Then, or if Prefect is no longer
-        connected and has not started it, does the work now.
+        If the task run ends without a start, Prefect is lost. Then, or if Prefect was lost before it started the task
+        run, does the work now.
         """
         while (failure := task_run.wait(WAIT_SECONDS)) is None:
-            if not is_connected() and self._own("run"):
+            if not orchestration.connected and self._own("run"):
                 break
         if silo not in self._results and silo not in self._errors:
             if failure is not None and self._own("run"):
-                on_failure(failure)
+                orchestration.lost(failure)
             with suppress(Exception):  # that of this silo is raised below
                 self._do()
         if silo in self._results:
@@ -247,10 +245,6 @@ class Orchestration:
         self._last: Sequence[TaskRun] = ()
         """the task run of the coordinator's last step, or the task runs of the solves since then"""
 
-    def is_connected(self) -> bool:
-        """Whether Prefect responds, as far as is known."""
-        return self.connected
-
     def lost(self, why: str) -> None:
         """Continue without Prefect from now on; the first call prints a notice with `why` and calls `give_up`."""
         with self._lock:
@@ -286,7 +280,7 @@ class Orchestration:
             step, who = _Step(group), f"{len(group)} silos" if shared else next(iter(group))
             run = tasks.submit("local_solve", f"local_solve {who} {label}", step, self._last)
             started.append(run)
-            waits |= {silo: partial(step.result, silo, run, self.is_connected, self.lost) for silo in group}
+            waits |= {silo: partial(step.result, silo, run, self) for silo in group}
         self._count += len(started)
         self._last = started
         return waits
@@ -302,7 +296,7 @@ class Orchestration:
         run = self._tasks.perform(task, f"{task} {label}".rstrip(), step, self._last)
         self._count += 1
         self._last = (run,)
-        result: T = step.result("", run, self.is_connected, self.lost)
+        result: T = step.result("", run, self)
         return result
 
     def wrap(
