@@ -13,7 +13,7 @@ import traceback
 from datetime import datetime
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -54,9 +54,8 @@ NOT_WRITTEN = "the output cannot be written"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """the errors of a full disk; without the name of a file, the output is on this disk"""
 ENVIRONMENT_ERRORS = (
+    *FULL,
     errno.ENAMETOOLONG,
-    errno.ENOSPC,
-    errno.EDQUOT,
     errno.EROFS,
     errno.EACCES,
     errno.EPERM,
@@ -247,7 +246,12 @@ def print_last(line: str) -> None:
     try:
         print(line, file=sys.stderr, flush=True)
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Discard what `stream` holds and gets from now on; otherwise, Python would try to write it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def exit_with(code: int) -> NoReturn:
@@ -258,7 +262,7 @@ def exit_with(code: int) -> NoReturn:
     try:
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)
         if not isinstance(error, BrokenPipeError):
             if code == 0:
                 print_last(f"error: {NOT_WRITTEN}: {error.strerror}")
