@@ -3,6 +3,7 @@
 import re
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -53,6 +54,8 @@ class Place:
     home: Home
     kinds: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: KINDS)
     undisturbed: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """the duration of the undisturbed run of each kind"""
 
     @classmethod
     def prepared(cls, home: Home, kinds: Mapping[str, tuple[str, ...]] = KINDS) -> "Place":
@@ -64,9 +67,10 @@ class Place:
     def story(self, name: str, kind: str) -> "Story":
         """Begin a story about a run of that kind, on a copy of the data; the undisturbed run comes first."""
         if kind not in self.undisturbed:
-            whole = Story(self, f"whole-{kind}", kind)
+            whole, start = Story(self, f"whole-{kind}", kind), time.monotonic()
             program = whole.learn()
             assert program.wait() == 0, program.log.read_text()
+            self.seconds[kind] = time.monotonic() - start
             self.undisturbed[kind] = (whole.found(), epsilon_of(whole.files))
         return Story(self, name, kind)
 

@@ -16,6 +16,7 @@ import shutil
 import signal
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -155,7 +156,7 @@ def injections(place: Place, number: int, seed: int) -> Iterator[Injection]:
         world = worlds[where]
         target, fault, act = world.draw_fault(draw)
         injection = Injection(one, where, kind, target, fault, draw.uniform(0.0, 1.1))
-        world.run(injection, act, injection.moment * world.duration(kind))
+        world.run(injection, act)
         yield injection
 
 
@@ -171,7 +172,6 @@ class Local:
         self.place = place
         self.surroundings: dict[str, str] = {}
         """the environment of the first command of the next run"""
-        self._durations: dict[str, float] = {}
 
     def story(self, name: str, kind: str) -> Story:
         """A run of that kind, which has not started."""
@@ -180,19 +180,6 @@ class Local:
     def learn(self, story: Story, **surroundings: str) -> Program:
         """Start the run of `story`."""
         return story.learn(**surroundings)
-
-    def duration(self, kind: str) -> float:
-        """The duration of an undisturbed run of that kind, in seconds; the first call measures it."""
-        if kind not in self._durations:
-            self._durations[kind] = self._undisturbed(kind)
-        return self._durations[kind]
-
-    def _undisturbed(self, kind: str) -> float:
-        story = self.story(f"{type(self).__name__}-undisturbed-{kind}", kind)
-        start = time.monotonic()
-        program = self.learn(story)
-        assert program.wait() == 0, program.log.read_text()
-        return time.monotonic() - start
 
     def draw_fault(self, draw: random.Random) -> tuple[str, str, Act]:
         """A process or disk of the run, the name of a fault, and the function that causes it."""
@@ -216,12 +203,12 @@ class Local:
         self.surroundings = {"CLOCK_SHIFT": str(shift)}
         return f"{shift / 3600:+g} hours", lambda program: None
 
-    def run(self, injection: Injection, act: Act, moment: float) -> None:
-        """Start the run, disturb it at `moment` seconds, bring it to its end, and check what is promised."""
+    def run(self, injection: Injection, act: Act) -> None:
+        """Start the run, disturb it at its moment, bring it to its end, and check what is promised."""
         story = self.story(f"{injection.number:03d}", injection.kind)
         program, self.surroundings = self.learn(story, **self.surroundings), {}
-        with suppress(psutil.TimeoutExpired, TimeoutError):
-            psutil.Process(program.process.pid).wait(moment)
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(injection.moment * self.place.seconds[injection.kind])
         if program.process.poll() is None:
             with suppress(psutil.NoSuchProcess):
                 act(program)
@@ -363,6 +350,9 @@ def check(story: Story, injection: Injection) -> None:
     if injection.codes[-1] != 0:
         return
     whole, cost = story.place.undisturbed[story.kind]
+    if not (story.out / "structure.csv").exists():
+        injection.violations.append("no result")
+        return
     if story.found() != whole:
         injection.violations.append("other bits")
     if story.kind == "private" and abs(epsilon_of(story.files) - cost) > 1e-9:
