@@ -172,7 +172,7 @@ def renew_certificates(folder: Path, members: Iterable[str]) -> None:
         write_trusted(trusted, *((of_silos,) if name == COORDINATOR else ()), of_coordinators)
         print(f"{trusted}: for the recipient of {file.name}")
     print(
-        "these files are no secrets; each recipient replaces the file of the same name; a silo uses it after its next "
+        "these files are not secret; each recipient replaces the file of the same name; a silo uses it after its next "
         "start or reconnection, a coordinator from the next connection on"
     )
 

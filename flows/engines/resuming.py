@@ -161,9 +161,9 @@ def _portable(settings: LearnSettings, folder: Path) -> dict[str, Any]:
 def repeated(settings: LearnSettings) -> LearnSettings:
     """The settings with which a command whose run failed is repeated, with named `settings`.
 
-    If the folder of the results has an unfinished run of the same settings, it is continued, so that no round is made
-    or charged twice; a run without an ε and without a finished round begins anew. Raises `BadInput` if the unfinished
-    run has other settings, or is in progress.
+    If the folder of the results has an unfinished run of the same settings, the command continues it, so that no round
+    is made or charged twice. A run without an ε that has not finished a round starts again. Raises `BadInput` if the
+    unfinished run has other settings, or is in progress.
     """
     folder = Path(str(settings.out))
     if not is_resumable(folder):

@@ -78,8 +78,8 @@ LOSSES = {
 def transport_errors(silo: str) -> Iterator[None]:
     """The boundary between a remote transport and a run: whatever fails in the block, the `silo` is lost.
 
-    Raises `SiloLost` for every error except `TimeoutError`, after which an answer may still arrive. Errors of a silo
-    itself are no errors of the transport: they arrive as answers.
+    Raises `SiloLost` for every error except `TimeoutError`, after which an answer may still arrive. An error inside a
+    silo arrives as an answer.
     """
     try:
         yield
@@ -166,13 +166,13 @@ def _all_present(silos: tuple[str, ...], present: tuple[str, ...]) -> bool:
 class Patience:
     """Timeouts in seconds after which the coordinator gives a silo up.
 
-    A silo is unresponsive if it gives no sign of life for `absent` seconds: because it is gone (not connected), or
-    because it is frozen (connected, but its process is stopped or its machine hangs; at least `FROZEN_SECONDS`). A
-    silo that is slow but alive sends heartbeats while it computes, and is waited for.
+    A silo is unresponsive if the coordinator receives no heartbeat from it for `absent` seconds. It is either gone (not
+    connected) or frozen (connected, but its process is stopped or its machine hangs; at least `FROZEN_SECONDS`). A
+    silo that is slow but alive sends heartbeats while it computes, so the run waits for it.
     """
 
     absent: float
-    """timeout for a sign of life of a silo that is gone or frozen"""
+    """maximum time without a heartbeat of a silo"""
     solve: float = 3600.0
     """timeout for one answer of a silo that is alive, whose computation may hang"""
 

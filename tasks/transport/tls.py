@@ -1,7 +1,8 @@
 """One end of a TLS connection over asyncio streams, which says at both ends why a certificate is refused.
 
-asyncio's own TLS closes the connection without the alert that tells the other side the reason, and keeps the reason of
-a failed handshake to itself. `TlsStream` runs Python's `ssl` over memory buffers instead.
+After a failed handshake, asyncio's TLS closes the connection without sending the alert, so the other side does not
+learn the reason, and its own side does not report the reason either. `TlsStream` runs Python's `ssl` over memory
+buffers instead.
 """
 
 import asyncio
