@@ -204,6 +204,8 @@ def fault_of_environment(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.errno in FULL:
         return f"{NOT_WRITTEN}: {error.strerror}"
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return str(error.strerror)  # Python finds no folder for temporary files that it can write to
     return ""
 
 

@@ -30,6 +30,8 @@ from ..options.learn import LearnSettings
 from ..options.model import validate
 
 LOCK = ".running"
+IRRELEVANT_OPTIONS = {"name", "out", "resume", "silo_patience"}
+"""the settings that do not affect the result"""
 
 
 @contextmanager
@@ -168,7 +170,10 @@ def repeated(settings: LearnSettings) -> LearnSettings:
     folder = Path(str(settings.out))
     if not is_resumable(folder):
         return settings
-    began, given = (_portable(one, folder) | {"name": ""} for one in (read_started(folder).settings, settings))
+    began, given = (
+        {name: value for name, value in _portable(one, folder).items() if name not in IRRELEVANT_OPTIONS}
+        for one in (read_started(folder).settings, settings)
+    )
     if began != given:
         raise BadInput(
             f"{folder}: has an unfinished run with other settings: fedbnsl learn --resume {folder} continues it; or "
@@ -176,7 +181,7 @@ def repeated(settings: LearnSettings) -> LearnSettings:
         )
     if is_private(settings) or (folder / CHECKPOINT).exists():
         notice(f"continuing the unfinished run in {folder}")
-        return resume_settings(folder)
+        return resume_settings(folder).model_copy(update={"silo_patience": settings.silo_patience})
     with run_lock(folder):
         for name in (STARTED, *FILES):
             (folder / name).unlink(missing_ok=True)

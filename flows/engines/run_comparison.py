@@ -31,7 +31,7 @@ from fedbnsl.tracking.staging import create_private_folder, first_line, notice, 
 
 from ..options.learn import LearnSettings
 from ..options.repeat import RepeatSettings
-from .resuming import STARTED
+from .resuming import IRRELEVANT_OPTIONS, STARTED
 
 
 def read_run(folder: Path) -> PastRun:
@@ -82,8 +82,6 @@ def network_in(folder: Path) -> Network | None:
 
 LAST_RUN_FILE = ".repeated"
 """the folder of the files that record last runs, beside the folders of the runs"""
-IRRELEVANT_OPTIONS = {"name", "out", "resume", "silo_patience"}
-"""the settings that do not affect the result"""
 
 
 @dataclass(frozen=True)

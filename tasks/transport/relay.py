@@ -24,10 +24,12 @@ from .tls import CHUNK_BYTES, PeerRefusedError, TlsStream
 
 TOO_MANY_CALLS = "the coordinator holds too many calls of this run"
 DIED_REPEATEDLY = "its worker died repeatedly while solving"
-MAX_REFUSED_PEERS = 100
-"""maximum number of peers of which the relay remembers why it has refused them"""
-MAX_SENT_REFUSALS = 5
-"""maximum number of these reasons that a run gets"""
+MAX_REFUSALS = 100
+"""maximum number of refusals that the relay remembers"""
+MAX_REFUSALS_OF_PEER = 8
+"""maximum number of different reasons of one peer that the relay remembers and logs"""
+MAX_SENT_REFUSALS = 10
+"""maximum number of these reasons that a run gets, the newest ones; above the maximum of one peer"""
 
 
 @dataclass(eq=False)
@@ -72,7 +74,8 @@ class Relay:
         self._liveness, self._silence = Liveness(limits.ping_seconds), dict[str, float]()
         self._queues: dict[str, _Queue] = {}
         self._numbers = itertools.count(1)
-        self._refusals: dict[str, str] = {}
+        self._refusals: dict[tuple[str, str], str] = {}
+        """(peer, reason for refusing it) -> the name that the peer has or claims"""
         self._expiries: dict[str, Validity] = {}
         """the dates of the certificates of the silos that have joined"""
         self._files = self._file_times()
@@ -83,7 +86,7 @@ class Relay:
         self._reread_identity()
         stream = TlsStream(reader, writer, self._identity, self._context, server=True)
         connection, address = Connection(stream, self._limits), Endpoint(*stream.peer)
-        peer = _peer_at(address.host)
+        peer = f"a peer at {address.host}"
         self._connections.add(connection)
         try:
             async with asyncio.timeout(self._limits.first_seconds):
@@ -98,9 +101,9 @@ class Relay:
                 only_checks = greeting.role == "check"
                 await self._serve_silo(name, connection, peer_validity(certificate), address, only_checks)
         except PeerRefusedError as error:
-            self._log_refusal(f"silo {error.holder}" if error.holder else peer, f"{peer}: {error}")
+            self._log_refusal(address.host, f"{peer}: {error}", error.holder)
         except ValueError as error:
-            self._log_refusal(peer, f"{peer} sends {error}")
+            self._log_refusal(address.host, f"{peer} sends {error}")
         except (OSError, asyncio.CancelledError):
             pass  # the peer has left, or the relay ends
         finally:
@@ -179,11 +182,13 @@ class Relay:
     ) -> None:
         reason = self._objection(name, only_checks)
         if reason:
-            self._log_refusal(f"silo {name}", reason)
+            self._log_refusal(f"silo {name}", reason, name)
             await connection.send(Parcel("refused", note=reason))
             return
-        for peer in (f"silo {name}", _peer_at(address.host)):
-            self._refusals.pop(peer, None)
+        mended = {(f"silo {name}", name), (address.host, name), (address.host, "")}
+        self._refusals = {
+            (peer, why): claimed for (peer, why), claimed in self._refusals.items() if (peer, claimed) not in mended
+        }
         if only_checks:
             await connection.send(Parcel("present", silos=(name,)))
             return
@@ -243,7 +248,7 @@ class Relay:
 
     def _membership(self) -> Parcel:
         warnings = expiry_warnings((*self._validities, *self._expiries.values()))
-        refusals = tuple(self._refusals.values())[-MAX_SENT_REFUSALS:]
+        refusals = tuple(reason for _, reason in self._refusals)[-MAX_SENT_REFUSALS:]
         silos = tuple(sorted(self._present))
         seconds = wire.encode(tuple(self._silence.get(silo, 0.0) for silo in silos)) if self._silence else b""
         return Parcel("present", silos=silos, content=seconds, warnings=warnings, refusals=refusals)
@@ -252,18 +257,18 @@ class Relay:
         for run in self._runs:
             run.connection.post(self._membership())
 
-    def _log_refusal(self, peer: str, reason: str) -> None:
-        # A refused silo tries again every few seconds.
-        if self._refusals.get(peer) != reason:
-            if len(self._refusals) >= MAX_REFUSED_PEERS:
-                self._refusals.clear()
-            self._refusals[peer] = reason
-            self._log(foreign_text(f"refused: {reason}"))
-            self._announce()
-
-
-def _peer_at(host: str) -> str:
-    return f"a peer at {host}"
+    def _log_refusal(self, peer: str, reason: str, name: str = "") -> None:
+        """Log, once, that a peer with this `name` is refused: a silo, or a host, whose peers may claim any name."""
+        known = sum(one == peer for one, _ in self._refusals)
+        # A refused silo tries again every few seconds, and a stranger may give a new reason each time.
+        if (peer, reason) in self._refusals or known >= MAX_REFUSALS_OF_PEER:
+            return
+        if len(self._refusals) >= MAX_REFUSALS:
+            self._refusals.clear()
+        self._refusals[peer, reason] = name
+        last = "; its other refusals are not logged" if known + 1 == MAX_REFUSALS_OF_PEER else ""
+        self._log(foreign_text(f"refused: {reason}{last}"))
+        self._announce()
 
 
 async def _receive_answers(connection: Connection, answers: "dict[int, asyncio.Future[bytes]]") -> None:

@@ -242,3 +242,13 @@ def test_output_on_a_full_disk_is_one_line():
         command = [sys.executable, "-m", "fedbnsl.flows.cli.main", "algorithms"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (INVALID, "error: the output cannot be written: No space left on device\n")
+
+
+def test_a_machine_without_a_folder_for_temporary_files_is_one_line(folder):
+    """No file may have any byte, as on a machine whose disk is full."""
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); from fedbnsl.flows.cli.main import main"
+    command = [sys.executable, "-B", "-c", f"{full}; main({['learn', str(folder), '--out', 'out']})"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder.parent)
+    assert done.returncode == INVALID, done.stderr
+    assert done.stderr.startswith("error: No usable temporary directory found")
+    assert done.stderr.count("\n") == 1

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from fedbnsl.flows.engines.run_comparison import IRRELEVANT_OPTIONS, settings_digest
+from fedbnsl.flows.engines.resuming import IRRELEVANT_OPTIONS
+from fedbnsl.flows.engines.run_comparison import settings_digest
 from fedbnsl.flows.options.learn import LearnSettings
 from tests.flows.options.values import OTHER
 

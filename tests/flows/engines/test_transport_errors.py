@@ -303,7 +303,7 @@ def test_a_command_that_failed_can_be_repeated_and_charges_no_round_twice(learn,
     fault, expected = CLASSES[kind]
     code, _, err = learn(method, failing(method, fault) if kind == "full" else fault)
     assert code == expected, err
-    code, _, err = learn("nothing", made_for=method)
+    code, _, err = learn("nothing", None, "--silo-patience", 2, made_for=method)
     assert code == 0, err
     if method == "solve":
         assert f"note: continuing the unfinished run in {tmp_path / 'out'}" in err.splitlines()

@@ -6,6 +6,7 @@ The certificates are checked by real TLS between a relay and a silo, or by the c
 import datetime
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from fedbnsl.flows.cli.federation import renew_certificates
 from fedbnsl.tasks.transport.certificates import Authority, expiry_warnings, pem, read_authority, write_trusted
 from fedbnsl.tasks.transport.channel import RelayClient
 from fedbnsl.tasks.transport.configuration import read_federation_file, read_silo_file
+from fedbnsl.tasks.transport.relay import MAX_REFUSALS_OF_PEER
 from tests.tasks.transport.relay_peers import QUICK, eventually, hub, identity_of
 
 DAY = datetime.timedelta(days=1)
@@ -241,6 +243,25 @@ def test_both_ends_say_why_tls_refuses_a_certificate(folder, spoil, at_silo, at_
         refusal = eventually(lambda: relay.log[1:])[0]
         assert re.search(f"^refused: .*{at_coordinator}", refusal)
         assert len(relay.log) == 2
+
+
+def test_a_stranger_can_neither_replace_the_reason_of_a_silo_nor_fill_the_log(folder, tmp_path):
+    """Peers without a trusted certificate claim any name, here from the host of the silo itself."""
+    reissue(folder, "clinic", PAST)
+    unknown = stranger("fedbnsl silos")
+    with hub(folder, silos=("clinic", "lab")) as relay:
+        relay.silo("clinic")
+        true_reason = eventually(lambda: relay.log[1:])[0]
+        for turn in range(2 * MAX_REFUSALS_OF_PEER):
+            own = tmp_path / str(turn)
+            shutil.copytree(folder / "lab", own / "lab")
+            reissue(own, "lab", (NOW - DAY, NOW + DAY), issuer=unknown, holder="clinic" if turn == 0 else f"s{turn}")
+            with suppress(OSError), relay.peer("lab", own) as peer:
+                peer.is_closed()
+        assert len(relay.log) == 1 + MAX_REFUSALS_OF_PEER
+        assert relay.log[-1].endswith("; its other refusals are not logged")
+        with relay.run() as run:
+            assert true_reason.removeprefix("refused: ") in run.refusals
 
 
 # Renewal
