@@ -91,7 +91,7 @@ def connectivity(title: str, settings: Mapping[str, tuple[int, float, str]]) -> 
     cells = []
     for said, (d, degree, paper) in settings.items():
         make, seeds = own(d, 6, 6 * d, degree), SEEDS if d <= 10 else SOME
-        preset, of = {"preset": "paper"}, SEEDS if d <= 10 else FEW
+        preset, of = {"preset": "paper" if d <= 10 else "paper-large"}, SEEDS if d <= 10 else FEW
         cells += [
             Cell(f"pfdbnl, {said}", "pfdbnl", make, paper=paper, asked="beside the paper", seeds=seeds),
             Cell(f"pfdbnl, paper's settings, {said}", "pfdbnl", make, preset, paper, seeds=of),

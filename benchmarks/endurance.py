@@ -22,7 +22,7 @@ import psutil
 from measure import show
 from processes import Home, Program, free_port, prefect_server, until
 
-LONG = ("-a", "notears-admm", "-p", "preset=paper", "-p", "rounds=1000", "-p", "tolerance=1e-300", "--no-diagnose")
+LONG = ("-a", "notears-admm", "-p", "preset=fed-bnsl", "-p", "rounds=1000", "-p", "tolerance=1e-300", "--no-diagnose")
 MANY = {
     "auto": (),
     "fed-sparse": ("-a", "fed-sparse"),

@@ -54,7 +54,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "fed-sparse centred, repaired": ("er10", "fed-sparse", {"center": True, "fix_order": False, "repair": True}),
     "notears-admm": ("er20", "notears-admm", {}),
     "notears-admm paper": ("er10", "notears-admm", {"preset": "paper"}),
-    "notears-admm paper-sachs": ("sachs", "notears-admm", {"preset": "paper-sachs", "rounds": 30}),
+    "notears-admm fed-bnsl-sachs": ("sachs", "notears-admm", {"preset": "fed-bnsl-sachs", "rounds": 30}),
     "notears-admm secure": ("er10", "notears-admm", {"secure": True}),
     "fed-frank-wolfe": ("er10", "fed-frank-wolfe", {"rounds": 30}),
     "notears": ("er10", "notears", {}),

@@ -29,7 +29,7 @@ from fedbnsl.tasks.transport.federation import SiloTransport
 from fedbnsl.tasks.transport.in_process import ImmediateAnswer, InProcessFederation, InProcessTransport
 
 ATTACKED = "notears-admm"
-PRESET = {"preset": "paper", "rounds": "1"}
+PRESET = {"preset": "fed-bnsl", "rounds": "1"}
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,10 @@ W_STEPS = 15_000
 """maximum number of steps of descent of the server in a round of the papers' loop"""
 
 
+MAX_WEIGHT = 1e16
+"""limit of the growth of ρ₁ and ρ₂, as in the programs of Ng & Zhang and of Chen, Ma & Yue"""
+
+
 @dataclass(frozen=True)
 class Change:
     """Entries of a matrix of this `shape`, as flat positions and values.
@@ -186,6 +190,8 @@ class Server:
     """change of W in the last round, relative to ‖W‖"""
     prior: Prior
     """background knowledge of the graph; impossible edges are never free"""
+    l1: float
+    """λ for these data"""
 
 
 State = TypeVar("State", bound=Server)
@@ -204,6 +210,8 @@ class Silo:
     W: FloatArray
     rho2: float
     prior: Prior
+    l1: float
+    """λ for these data"""
 
 
 PERSISTED_STATE = ("rounds", "B", "beta", "W", "rho2")
@@ -223,10 +231,11 @@ def plain_terms(model: Model, prior: Prior, rho2: float, l1: float, *, loops: bo
     return Terms(rho2, l1, np.ones(len(prices)), with_loops(possible) if loops else possible, prices)
 
 
-def open_silo(problem: Problem, model: Model, settings: ConsensusSettings, prior: Prior) -> Silo:
+def open_silo(problem: Problem, model: Model, settings: ConsensusSettings, schema: Schema) -> Silo:
     """A silo's state before round 1."""
+    prior = schema.knowledge.prior(schema.variables)
     zero = np.zeros(model.possible(prior.possible).shape)
-    return Silo(problem, 0, zero, zero, zero, settings.rho2, prior)
+    return Silo(problem, 0, zero, zero, zero, settings.rho2, prior, settings.price(schema))
 
 
 def local_step(silo: Silo, W: FloatArray, terms: Terms) -> tuple[FloatArray, FloatArray]:
@@ -261,11 +270,12 @@ def open_server(schema: Schema, m: int, settings: ConsensusSettings) -> Server:
         beta_sum=zero,
         alpha=0.0,
         rho1=settings.rho1 * P,
-        rho2=settings.rho2,
+        rho2=settings.rho2 * (P if settings.mean_loss else 1),
         h=0.0,
         primal=np.inf,
         dual=np.inf,
         prior=schema.knowledge.prior(schema.variables),
+        l1=settings.price(schema),
     )
 
 
@@ -362,17 +372,16 @@ def consensus_admm(
 
     `loops` leaves the diagonal of B_p free, as Ng & Zhang do. The server descends for at most `w_steps` steps a round.
     """
-    server_l1, silo_l1 = (settings.l1, 0.0) if l1_at_server else (0.0, settings.l1)
 
     def local_solve(silo: Silo, broadcast: Broadcast) -> tuple[Silo, Reply]:
         W = broadcast.W.put(silo.W)
-        terms = plain_terms(model, silo.prior, broadcast.rho2, silo_l1, loops=loops)
+        terms = plain_terms(model, silo.prior, broadcast.rho2, 0.0 if l1_at_server else silo.l1, loops=loops)
         beta, B = local_step(silo, W, terms)
         reply = Reply(change_between(np.zeros_like(B), B - silo.B), gap(silo, W, terms))
-        return Silo(silo.problem, silo.rounds + 1, B, beta, W, broadcast.rho2, silo.prior), reply
+        return replace(silo, rounds=silo.rounds + 1, B=B, beta=beta, W=W, rho2=broadcast.rho2), reply
 
     def terms_of(server: Server) -> Terms:
-        return plain_terms(model, server.prior, server.rho2, server_l1)
+        return plain_terms(model, server.prior, server.rho2, server.l1 if l1_at_server else 0.0)
 
     def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         sent = reply_packing(server.W.shape).unpack(replies.total)
@@ -380,11 +389,12 @@ def consensus_admm(
 
     def dual_update(server: Server) -> Server:
         updated = duals(server, terms_of(server))
-        return replace(updated, rho1=server.rho1 * settings.rho1_growth, rho2=server.rho2 * settings.rho2_growth)
+        rho1, rho2 = server.rho1 * settings.rho1_growth, server.rho2 * settings.rho2_growth
+        return replace(updated, rho1=min(rho1, MAX_WEIGHT), rho2=min(rho2, MAX_WEIGHT))
 
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_silo(
-            model.problem(table, schema, silo), model, settings, schema.knowledge.prior(schema.variables)
+            model.problem(table, schema, silo), model, settings, schema
         ),
         open_server=lambda schema: open_server(schema, model.rows(len(schema.variables)), settings),
         broadcast=change_of_w,

@@ -4,13 +4,12 @@ Source: Fassy El Fehri et al., Algorithm 1.
 
 The silos solve their lasso by PGCD (`pgcd.py`). What leaves a silo: the entries of B_p that changed. The server needs
 only their sum. A round costs a silo its coordinate steps and one product S·B. It costs the server a few matrix
-exponentials of the cyclic part of the support. The presets are the papers' loop without additions, with the settings of
-Fassy El Fehri et al., Appendix B.3.2 and B.3.4. Our ρ₁ is per silo: the papers' value divided by their number of silos.
+exponentials of the cyclic part of the support. The presets of the paper (`published.py`) have no additions of ours.
 """
 
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Gt, Le
@@ -18,6 +17,7 @@ from annotated_types import Gt, Le
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
 from ..core.settings import Count
+from ..published import presets_of
 from .consensus import Broadcast, Reply, consensus_admm
 from .pgcd import LOCAL_TOLERANCE, pgcd
 from .problem import Lasso, LassoSolver, LinearModel, MomentsOf, replace_zeros, weighted_moments
@@ -47,21 +47,8 @@ def consensus_of(
     return consensus_admm(settings, model, l1_at_server=l1_at_server, loops=loops)
 
 
-Settings = TypeVar("Settings", bound=ConsensusSettings)
-
-FED_SPARSE = {"rho1": 1000 / 8, "rho2": 1.0, "l1": 0.1, "gamma": 0.5}
-"""d = 20, P = 8"""
-FED_SPARSE_SACHS = {"rho1": 10_000 / 3, "rho2": 5.0, "l1": 1.0, "gamma": 0.1, "threshold": 0.1}
-"""Sachs, P = 3"""
-NOTEARS_ADMM = {"rho1": 1000 / 8, "rho2": 1.0, "l1": 0.01, "loops": True}
-"""d = 20, P = 8"""
-NOTEARS_ADMM_SACHS = {"rho1": 100_000 / 3, "rho2": 10.0, "l1": 0.1, "loops": True, "threshold": 0.1}
-"""Sachs, P = 3"""
-
-
-def paper_settings(kind: type[Settings], literals: dict[str, Any]) -> Settings:
-    """The settings `kind` of the papers' loop without additions, with the values `literals` of a paper."""
-    return kind(**asdict(ConsensusSettings()) | asdict(Additions()) | literals)
+PLAIN = asdict(ConsensusSettings()) | asdict(Additions())
+"""the settings of the papers' loop, without our additions"""
 
 
 @dataclass(frozen=True)
@@ -74,12 +61,9 @@ class FedSparse(RefinedSettings):
     """K, maximum number of coordinate steps of a silo per round"""
 
 
-PRESETS = {
-    "paper": paper_settings(FedSparse, FED_SPARSE),
-    "paper-sachs": paper_settings(FedSparse, FED_SPARSE_SACHS),
-    # Centred columns at each silo, and τ = 0.3, selected with the 18-edge true graph, like the paper's values.
-    "sachs": replace(paper_settings(FedSparse, FED_SPARSE_SACHS), center=True, threshold=0.3),
-}
+PRESETS = presets_of("fed-sparse", FedSparse, **PLAIN)
+# Centred columns at each silo, and τ = 0.3, selected with the 18-edge true graph, like the paper's values.
+PRESETS["sachs"] = replace(PRESETS["paper-sachs"], center=True, threshold=0.3)
 
 
 def lasso_solver(settings: FedSparse) -> LassoSolver:

@@ -9,7 +9,7 @@ it, B_p starts near the identity, which predicts every variable by itself, and n
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -17,8 +17,9 @@ from scipy.linalg import cho_factor, cho_solve
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
 from ..core.settings import NonNegative
+from ..published import presets_of
 from .consensus import Broadcast, Reply
-from .fed_sparse import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, consensus_of, paper_settings
+from .fed_sparse import PLAIN, consensus_of
 from .model_metric import least_squares
 from .problem import Lasso, MomentsOf
 from .settings import RefinedSettings
@@ -28,16 +29,13 @@ from .settings import RefinedSettings
 class NotearsAdmm(RefinedSettings):
     """Settings of `notears-admm`."""
 
-    l1: NonNegative = 0.01
+    least_l1: ClassVar[float] = 0.01
     send_threshold: NonNegative = 0.003
     loops: bool = False
     """leave the diagonal of B_p free, as the papers do"""
 
 
-PRESETS = {
-    "paper": paper_settings(NotearsAdmm, NOTEARS_ADMM),
-    "paper-sachs": paper_settings(NotearsAdmm, NOTEARS_ADMM_SACHS),
-}
+PRESETS = presets_of("notears-admm", NotearsAdmm, **PLAIN)
 
 
 def closed_form(problem: Lasso, loops: bool) -> FloatArray:

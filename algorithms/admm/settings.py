@@ -1,9 +1,14 @@
 """Settings of consensus ADMM: those of the papers' loop, those of our additions, and both together."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..core.settings import Count, CountOrNone, Factor, NonNegative, Positive, Settings
+from ..core.schema import AUTO, Schema
+from ..core.settings import Auto, Count, CountOrNone, Factor, NonNegative, Positive, Settings
+
+NOISE_SHARE = 0.7
+"""λ with few rows, relative to the size of weights that are noise"""
 
 
 @dataclass(frozen=True)
@@ -21,8 +26,12 @@ class ConsensusSettings(Settings):
     """weight of the consensus between the silos and the server"""
     rho2_growth: Factor = 1.0
     """γ₂ of Ng & Zhang 2022, Eq. 7"""
-    l1: NonNegative = 0.1
-    """λ, the ℓ₁ penalty on the edge weights"""
+    mean_loss: bool = False
+    """ρ₂ weighs against the mean of the silos' losses, as in the program of Ng & Zhang, and not against their sum"""
+    l1: NonNegative | Auto = 0.1
+    """λ, the ℓ₁ penalty on the edge weights; auto: a constant, or more if the rows are few"""
+    least_l1: ClassVar[float] = 0.05
+    """the constant of auto"""
     rounds: Count = 100
     """T, the maximum number of rounds"""
     tolerance: Positive = 0.01
@@ -35,6 +44,17 @@ class ConsensusSettings(Settings):
     """drop the weakest edges on remaining cycles"""
     center: bool = False
     """subtract each silo's own column means first"""
+
+    def price(self, schema: Schema) -> float:
+        """λ for the data of `schema`.
+
+        If λ is automatic, it is `least_l1`, or a share of √(ln d / n) if that is more, for n rows of all silos: with
+        few rows, weights of this size are noise.
+        """
+        if self.l1 != AUTO:
+            return float(self.l1)
+        noise = math.sqrt(math.log(max(len(schema.variables), 2)) / sum(schema.rows.values()))
+        return max(self.least_l1, NOISE_SHARE * noise)
 
 
 @dataclass(frozen=True)
@@ -76,7 +96,7 @@ class RefinedSettings(Additions, ConsensusSettings):
     rho1: Positive = 0.3
     rho1_growth: Factor = 1.3
     rho2: Positive = 0.3
-    l1: NonNegative = 0.05
+    l1: NonNegative | Auto = AUTO
     scaled: bool = True
     fix_order: bool = True
     order_searches: CountOrNone = 10

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies, Sparse
-from ..core.schema import FloatArray, Schema
+from ..core.schema import AUTO, FloatArray, Schema
 from ..statistics.moments import residual_variances
 from ..statistics.packing import Packing, packing
 from . import consensus
@@ -95,6 +94,8 @@ W_STEPS = 5
 """maximum number of steps of descent of the server in a round"""
 RHO2_FIXED_ORDER = 0.03
 """ρ₂ once the order is fixed: the problem is then convex, and a looser consensus converges sooner"""
+MAX_DROP = 0.1
+"""largest entry of the silos' mean that an automatic λ at the server may set to zero in a round, λ/ρ₂"""
 # The noise in weights fitted without λ is about √(2 ln d / n). There is a fit only if this noise is below this number.
 MAX_FIT_NOISE = 0.05
 # If a fit without λ follows, the lasso before the fit stops at this multiple of the tolerance.
@@ -112,6 +113,8 @@ class Server(consensus.Server):
     phase: Phase
     last: Stage
     """the phase that the run ends with"""
+    full_rho2: float
+    """ρ₂ before an order is fixed, and the limit of its growth afterwards"""
 
     @property
     def measured(self) -> bool:
@@ -152,15 +155,14 @@ def refined_admm(
     settings: RefinedSettings, model: LinearModel, *, l1_at_server: bool, loops: bool = False
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Consensus ADMM with the additions of `settings`; for the other arguments see `consensus.consensus_admm`."""
-    server_l1, silo_l1 = (settings.l1, 0.0) if l1_at_server else (0.0, settings.l1)
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_silo(
-            model.problem(table, schema, silo), model, settings, schema.knowledge.prior(schema.variables)
+            model.problem(table, schema, silo), model, settings, schema
         ),
-        open_server=lambda schema: open_server(schema, model, settings),
+        open_server=lambda schema: open_server(schema, model, settings, l1_at_server=l1_at_server),
         broadcast=lambda server: broadcast(server, settings),
-        local_solve=lambda silo, message: local_solve(silo, message, model, silo_l1, loops, settings),
-        aggregate=lambda server, replies: aggregate(server, replies, model, server_l1, settings),
+        local_solve=lambda silo, message: local_solve(silo, message, model, l1_at_server, loops, settings),
+        aggregate=lambda server, replies: aggregate(server, replies, model, l1_at_server, settings),
         dual_update=lambda server: dual_update(server, model, settings),
         converged=lambda server: converged(server, settings),
         structure=lambda server: consensus.structure(server, model.to_adjacency(server.W), settings),
@@ -178,31 +180,43 @@ def refined_admm(
     )
 
 
-def open_silo(problem: LinearProblem, model: LinearModel, settings: RefinedSettings, prior: Prior) -> Silo:
+def open_silo(problem: LinearProblem, model: LinearModel, settings: RefinedSettings, schema: Schema) -> Silo:
     """A silo's state before round 1."""
-    S, possible = problem.moments.S, model.possible(prior.possible)
-    opened = consensus.open_silo(problem, model, settings, prior)
+    opened = consensus.open_silo(problem, model, settings, schema)
+    S, possible = problem.moments.S, model.possible(opened.prior.possible)
     scale = replace_zeros(np.diag(S)) if settings.scaled else np.ones(len(S))
-    zero = opened.B
-    return Silo(problem, 0, zero, zero, zero, opened.rho2, prior, scale, NO_ORDER, possible, possible, EMPTY)
+    return Silo(
+        **vars(opened) | {"problem": problem},
+        scale=scale,
+        place=NO_ORDER,
+        support=possible,
+        possible=possible,
+        variances=EMPTY,
+    )
 
 
-def open_server(schema: Schema, model: LinearModel, settings: RefinedSettings) -> Server:
+def open_server(schema: Schema, model: LinearModel, settings: RefinedSettings, *, l1_at_server: bool) -> Server:
     """The server's state before round 1."""
     shape = consensus.shape_of(model, schema)
     plain, rows = consensus.open_server(schema, shape[0], settings), sum(schema.windows(model.lags).values())
-    last, phase = last_stage(shape, rows, settings), first_phase(model.possible(plain.prior.possible))
-    return Server(**vars(plain), rows=rows, scale=np.ones(shape[0]), phase=phase, last=last)
+    last, phase = (
+        last_stage(shape, rows, plain.l1, relax=settings.relax),
+        first_phase(model.possible(plain.prior.possible)),
+    )
+    # With few rows, an automatic λ is large. A small ρ₂ would then let the server set most entries to zero.
+    rho2 = max(settings.rho2, plain.l1 / MAX_DROP) if l1_at_server and settings.l1 == AUTO else settings.rho2
+    state = vars(plain) | {"rho2": rho2, "full_rho2": rho2}
+    return Server(**state, rows=rows, scale=np.ones(shape[0]), phase=phase, last=last)
 
 
-def last_stage(shape: tuple[int, int], rows: int, settings: RefinedSettings) -> Stage:
+def last_stage(shape: tuple[int, int], rows: int, l1: float, *, relax: bool) -> Stage:
     """The phase that a run with parameters of this `shape` ends with.
 
     λ is removed only if `rows` are enough to fit weights rather than noise.
     """
     m, d = shape
     noise = float(np.sqrt(2 * np.log(d) / rows))
-    if not settings.relax or noise >= (settings.l1 if m > d else MAX_FIT_NOISE):
+    if not relax or noise >= (l1 if m > d else MAX_FIT_NOISE):
         return Stage.ORDERED
     return Stage.RELAXED if m > d else Stage.FITTED
 
@@ -224,7 +238,7 @@ def broadcast(server: Server, settings: RefinedSettings) -> Broadcast:
 
 
 def local_solve(
-    silo: Silo, message: Broadcast, model: LinearModel, l1: float, loops: bool, settings: RefinedSettings
+    silo: Silo, message: Broadcast, model: LinearModel, l1_at_server: bool, loops: bool, settings: RefinedSettings
 ) -> tuple[Silo, Reply]:
     """Apply the broadcast, perform the local step on its terms, and evaluate the proposed moves."""
     W = message.W.put(silo.W)
@@ -232,7 +246,7 @@ def local_solve(
     free = free_entries(updated.place, updated.support)
     terms = Terms(
         message.rho2,
-        0.0 if message.relax else l1,
+        0.0 if message.relax or l1_at_server else silo.l1,
         updated.scale,
         consensus.with_loops(free) if loops else free,
         model.penalty_factors(W.shape[1]),
@@ -291,16 +305,17 @@ def sparse(server: Server) -> Sparse | None:
     return packing.sparse(change=change, gap=True, changes=True, variances=True)
 
 
-def server_terms(server: Server, model: LinearModel, l1: float, settings: RefinedSettings) -> Terms:
+def server_terms(server: Server, model: LinearModel, l1_at_server: bool, settings: RefinedSettings) -> Terms:
     """The terms of the server's step."""
     phase, prices = server.phase, model.penalty_factors(len(server.variables))
     without, fits = phase.stage in (Stage.RELAXED, Stage.FITTED), phase.stage is Stage.FITTED
     hold = 0.0 if fits else settings.send_threshold
-    return Terms(server.rho2, 0.0 if without else l1, server.scale, phase.free, prices, phase.ordered, hold)
+    l1 = 0.0 if without or not l1_at_server else server.l1
+    return Terms(server.rho2, l1, server.scale, phase.free, prices, phase.ordered, hold)
 
 
 def aggregate(
-    server: Server, replies: Replies[Reply], model: LinearModel, l1: float, settings: RefinedSettings
+    server: Server, replies: Replies[Reply], model: LinearModel, l1_at_server: bool, settings: RefinedSettings
 ) -> Server:
     """The state with the new W: by the papers' step, without h under an order, or by the fit without λ."""
     phase = server.phase
@@ -308,7 +323,7 @@ def aggregate(
     sent = packing.unpack(replies.total)
     if server.number == 0 and settings.scaled:
         server = replace(server, scale=sent["scale"] / server.silos)
-    terms = server_terms(server, model, l1, settings)
+    terms = server_terms(server, model, l1_at_server, settings)
     stepped = consensus.step(server, sent["change"], float(sent["gap"]), terms, W_STEPS, model.nearest)
     phase = replace(phase, rounds=phase.rounds + 1, judged=sent["changes"], variances=sent["variances"] / server.silos)
     if phase.stage is Stage.FITTED:
@@ -321,9 +336,9 @@ def dual_update(server: Server, model: LinearModel, settings: RefinedSettings) -
     phase = server.phase
     if phase.stage is Stage.FITTED:
         return after_fit(server, settings)
-    updated = consensus.duals(server, server_terms(server, model, 0.0, settings))
+    updated = consensus.duals(server, server_terms(server, model, False, settings))
     if phase.ordered:
-        updated = replace(updated, rho2=min(server.rho2 * RHO2_TIGHTENING, settings.rho2))
+        updated = replace(updated, rho2=min(server.rho2 * RHO2_TIGHTENING, server.full_rho2))
     else:
         rho2 = server.rho2 * settings.rho2_growth
         updated = replace(updated, rho1=server.rho1 * settings.rho1_growth, rho2=rho2)

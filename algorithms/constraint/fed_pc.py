@@ -20,6 +20,7 @@ from ..core.settings import CountOrNone, Seed
 from ..errors import BadInput
 from ..privacy.ledger import PrivateSettings
 from ..privacy.zcdp import guaranteed_shares
+from ..published import presets_of
 from ..statistics.count_tables import offsets
 from ..statistics.rows import Query, open_rows
 from .evidence import exact_evidence, private_count_evidence
@@ -65,8 +66,7 @@ class FedPc(FederatedSettings, LaggedTestSettings):
     """Settings of `fed-pc`."""
 
 
-PRESETS = {"paper": FedPc(mode="projection", orientation="conservative", max_sets=0, rows_per_cell=0.0)}
-"""Wang, Ma & Wang 2023, Algorithms 1 and 2, with l = 50 and α = .05 (§7.4)"""
+PRESETS = presets_of("fed-pc", FedPc)
 
 
 def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Summand]:

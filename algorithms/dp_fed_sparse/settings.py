@@ -6,6 +6,7 @@ from typing import Literal
 from ..core.settings import Count, CountOrNone, Factor, NonNegative, Positive, Share
 from ..errors import BadInput, require
 from ..privacy.ledger import PrivateSettings
+from ..published import presets_of
 from .clipping import Kind
 
 
@@ -85,10 +86,6 @@ class DpFedSparse(PrivateSettings):
         return self.rounds + (self.smoothness != "known")
 
 
-# Fassy El Fehri et al., B.3.2 and Table 5 (ε = 5, d = 20, P = 8), but with clipping of each record, not of the average,
-# which needs a larger C. ρ₁ is per silo here.
-PAPER = DpFedSparse(
-    epsilon=5.0, rounds=100, steps=20, acyclicity="notears", clip="product", share=0.5, gamma=0.5, l1=0.1,
-    rho1=1000 / 8, rho1_growth=1.0, rho2=1.0, scaled=False,
-)  # fmt: skip
-PRESETS = {"paper": PAPER, "paper-mangold": replace(PAPER, mechanism="mangold")}
+PRESETS = presets_of("dp-fed-sparse", DpFedSparse)
+PRESETS["paper"] = PRESETS["paper-epsilon-5"]
+PRESETS["paper-mangold"] = replace(PRESETS["paper"], mechanism="mangold")

@@ -3,8 +3,8 @@
 The model is a structural vector autoregression, x_t = x_t W + Σ_k x_{t−k} A_k + u. With the parameters stacked as
 [W; A₁; A₂; ...], every silo has a linear problem in the second moments of its windows (`statistics/lagged.py`). The
 loop is that of `admm/consensus.py`. The acyclicity measure h depends only on W, because lagged edges cannot close a
-cycle. By default, all our additions to that loop are used, and the silos apply the ℓ₁ terms. The preset `paper` has the
-paper's closed form (§7.4), ℓ₁ terms at the server, and growth factors of 1.6 for ρ₁ and 1.1 for ρ₂ per round.
+cycle. By default, all our additions to that loop are used, and the silos apply the ℓ₁ terms. The presets have the
+paper's closed form (§7.4) and ℓ₁ terms at the server.
 
 What leaves a silo in each round: the changed entries of its W_k and A_k. The server needs only their sum.
 
@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..admm.consensus import Broadcast, Reply
-from ..admm.fed_sparse import FedSparse, consensus_of, lasso_solver, paper_settings
+from ..admm.fed_sparse import PLAIN, FedSparse, consensus_of, lasso_solver
 from ..admm.notears_admm import closed_form
 from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import AUTO, Lags, Schema, check_lags, require_fixed_lags
 from ..core.settings import Count, Factor, NonNegative
 from ..graphs.structure import Structure
+from ..published import presets_of
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,7 @@ class Fdbnl(FedSparse):
     """solve the silo's problem in closed form, and apply the ℓ₁ terms at the server"""
 
 
-PAPER = {"center": False, "rho1_growth": 1.6, "rho2_growth": 1.1, "rho1": 1 / 10, "l1": 0.5 / 10, "closed_form": True}
-"""the paper's values for 10 silos; ρ₁ and λ_W are a tenth of them, because they apply here to the mean over the silos,
-and in the paper to the sum"""
-PRESETS = {"paper": paper_settings(Fdbnl, PAPER)}
+PRESETS = presets_of("fdbnl", Fdbnl, **PLAIN)
 
 
 def build(settings: Fdbnl) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:

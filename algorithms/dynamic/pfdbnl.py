@@ -39,6 +39,7 @@ from ..graphs.dag import break_cycles
 from ..graphs.structure import Structure, stacked
 from ..moments.equal_variance import equal_variance
 from ..moments.pooled import lagged_price
+from ..published import presets_of
 from ..secure.masks import FRACTION_BITS
 from ..statistics.lagged import silo_windows
 from ..statistics.moments import products, to_multiples
@@ -191,7 +192,7 @@ class Pfdbnl(Settings):
     """request the silos' own structures"""
 
 
-PRESETS = {"paper": Pfdbnl(center=False, refine=False, threshold=0.3, tolerance=1e-3, h_tolerance=1e-6)}
+PRESETS = presets_of("pfdbnl", Pfdbnl)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from ..admm.settings import ConsensusSettings
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Count, Factor, NonNegative, Positive
+from ..published import presets_of
 from .network import MlpSettings, WeightLayout, ridged_loss, sort_rows
 
 
@@ -138,6 +139,9 @@ class NotearsMlpAdmm(ConsensusSettings, MlpSettings):
     tolerance: Positive = 0.2
     steps: Count = 20
     """L-BFGS steps of a silo a round"""
+
+
+PRESETS = presets_of("notears-mlp-admm", NotearsMlpAdmm)
 
 
 def build(settings: NotearsMlpAdmm) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:

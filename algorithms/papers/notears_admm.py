@@ -36,7 +36,7 @@ def notears_admm(
         W = nearest_acyclic(B, beta, W, alpha, rho1, rho2, l1)  # Eq. 3, after Eq. 8
         beta = [b + rho2 * (B_k - W) for b, B_k in zip(beta, B, strict=True)]  # Eq. 4
         alpha += rho1 * acyclicity(W)[0]  # Eq. 5
-        rho1, rho2 = gamma1 * rho1, gamma2 * rho2  # Eq. 6 and 7
+        rho1, rho2 = min(gamma1 * rho1, 1e16), min(gamma2 * rho2, 1e16)  # Eq. 6 and 7; limits of the program
     return W
 
 

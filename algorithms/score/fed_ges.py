@@ -31,6 +31,7 @@ from ..core.settings import Count, NonNegative, Quota
 from ..graphs.dag import moral_graph
 from ..graphs.imposed_knowledge import impose_knowledge
 from ..graphs.structure import Structure
+from ..published import presets_of
 from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .arcs import Arcs, arcs_of, dag_of, dags_of
 from .families import Families, no_families
@@ -61,8 +62,8 @@ class FedGes(FusionSettings):
     """the same for the last fusion; 1000 for both accepts any fusion, as in Torrijos et al. 2024"""
 
 
-PRESETS = {"paper": FedGes(quota=0.0, drift=1000.0, last_drift=1000.0)}
-"""UNION of Torrijos et al. 2024, §4.1; quota = .25 and .5 are C25 and C50"""
+PRESETS = presets_of("fed-ges", FedGes)
+"""UNION; with quota = .25 and .5 it is C25 and C50"""
 
 
 @dataclass(frozen=True)

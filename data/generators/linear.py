@@ -32,6 +32,8 @@ class LinearSettings:
     edges: int | None = None
     graph: Graph = GRAPH
     noise: Noise = NOISE
+    standardise: bool = False
+    """divide each column by its standard deviation over all silos, so that error variances differ"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for an invalid value."""
@@ -56,6 +58,7 @@ def homogeneous(
     edges: int | None = None,
     graph: Graph = GRAPH,
     noise: Noise = NOISE,
+    standardise: bool = False,
 ) -> FederatedData:
     """Draw silos of `rows` rows each from one linear model on a random DAG (Fassy El Fehri et al., B.1.1).
 
@@ -63,7 +66,7 @@ def homogeneous(
     that more rows or silos do not change the rows of other silos. The truth has the weights. Raises `BadInput` as
     `LinearSettings` does.
     """
-    plan = LinearSettings(variables, silos, rows, seed, edges, graph, noise)
+    plan = LinearSettings(variables, silos, rows, seed, edges, graph, noise, standardise)
     weights = _global_weights(plan)
     return _draw(plan, weights, {}, _about("homogeneous", "Fassy El Fehri et al., B.1.1", _parameters(plan)))
 
@@ -77,13 +80,14 @@ def heterogeneous(
     edges: int | None = None,
     graph: Graph = GRAPH,
     noise: Noise = NOISE,
+    standardise: bool = False,
 ) -> FederatedData:
     """Draw silos whose linear models share a DAG; a silo's weights are drawn from N(global weight, `weight_variance`).
 
     Source: Fassy El Fehri et al., B.1.2. The truth has the global weights, and `silo_weights` has each silo's weights.
     Raises `BadInput` as `LinearSettings` does, and for a negative variance.
     """
-    plan = LinearSettings(variables, silos, rows, seed, edges, graph, noise)
+    plan = LinearSettings(variables, silos, rows, seed, edges, graph, noise, standardise)
     if not 0 <= weight_variance < np.inf:
         raise BadInput(f"weight_variance: {weight_variance} is not a finite number ≥ 0")
     weights = _global_weights(plan)
@@ -121,6 +125,10 @@ def _draw(
         silo: linear_sem(own.get(silo, weights), plan.rows, _stream(plan.seed, 1, number), plan.noise)
         for number, silo in enumerate(silo_names(plan.silos))
     }
+    if plan.standardise:
+        unit = np.concatenate([*tables.values()]).std(axis=0)
+        tables = {silo: table / unit for silo, table in tables.items()}
+        weights, own = weights * unit[:, None] / unit, {silo: W * unit[:, None] / unit for silo, W in own.items()}
     return FederatedData(continuous(tables, variables), tables, Structure(variables, weights), own, about)
 
 

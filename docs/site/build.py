@@ -143,7 +143,7 @@ def figures(name: str) -> Iterator[str]:
 def algorithm_page(name: str, family: str) -> str:
     """The page of an algorithm, from its entry, its module and the benchmarks."""
     from fedbnsl.algorithms.registry import ALGORITHMS
-    from fedbnsl.flows.cli.algorithms import data_of, preset_changes
+    from fedbnsl.flows.cli.algorithms import data_of, preset_text
     from fedbnsl.flows.options.parameters import parameters
 
     entry = ALGORITHMS[name]
@@ -172,9 +172,8 @@ def algorithm_page(name: str, family: str) -> str:
               [(f"`{one.name}`", one.kind, f"`{one.default}`", one.meaning) for one in known]) if known else "None.\n",
         f"`fedbnsl learn FOLDER -a {name} -p KEY=VALUE` changes one.\n",
     ]  # fmt: skip
-    for preset in entry.presets:
-        values = " ".join(f"{key}={value}" for key, value in preset_changes(entry, preset).items())
-        parts.append(f"- `preset={preset}`: {f'`{values}`' if values else 'the defaults'}\n")
+    texts = {preset: preset_text(name, entry, preset).replace("\n", "; ") for preset in entry.presets}
+    parts.extend(f"- `preset={preset}`: {text}\n" for preset, text in texts.items())
     measured = list(figures(name))
     if measured:
         parts += ["## Figures\n", *(one + "\n" for one in measured[:MOST_TABLES])]

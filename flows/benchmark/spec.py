@@ -9,10 +9,12 @@
       - {program: "python peer.py {rows} {edges}", name: peer}
     seeds: 10                                       # 0 to 9, or a list
     options: {secure: true}                         # of learn, for all algorithms
+    repeats: "Ng & Zhang 2022: Figure 1"            # a table or figure of a paper, if it is one
 
-Each seed is the seed of the prepared data and of the learner. The data of a folder are the same for all seeds. An
-external program reads the rows of all silos from the CSV file {rows}. The program writes the edges that it finds to the
-CSV file {edges}, with the columns source and target, and type if some edges are undirected. {seed} is the seed.
+A `preset` may differ by data set: `preset: {small: paper, large: paper-large}`, with the names of the data sets. Each
+seed is the seed of the prepared data and of the learner. The data of a folder are the same for all seeds. An external
+program reads the rows of all silos from the CSV file {rows}. The program writes the edges that it finds to the CSV file
+{edges}, with the columns source and target, and type if some edges are undirected. {seed} is the seed.
 """
 
 import json
@@ -36,7 +38,7 @@ from ..api.tables import IN_MEMORY, tables_in_memory
 from ..options.learn import LearnOptions
 from ..options.prepare import recipe
 
-KEYS = ("name", "data", "algorithms", "seeds", "options", "timeout")
+KEYS = ("name", "repeats", "data", "algorithms", "seeds", "options", "timeout")
 TIMEOUT = 3600.0
 """seconds after which an external program is stopped"""
 
@@ -92,13 +94,25 @@ class Spec:
     sources: tuple[DataSource, ...]
     learners: tuple[Learner, ...]
     seeds: tuple[int, ...]
+    repeats: str = ""
+    """the paper and its table or figure, if the benchmark repeats one, as `algorithms/published.py` names it"""
 
     def cells(self) -> Iterator[Cell]:
         """The runs, ordered by seed first, so that an interrupted benchmark has runs of each data set and learner."""
         for seed in self.seeds:
             for source in self.sources:
                 for learner in self.learners:
-                    yield Cell(source, learner, seed)
+                    yield Cell(source, _on(learner, source), seed)
+
+
+def _on(learner: Learner, source: DataSource) -> Learner:
+    """`learner` with its preset for the data set `source`; raises `BadInput` if its presets leave that one out."""
+    presets = learner.params.get("preset")
+    if not isinstance(presets, Mapping):
+        return learner
+    if source.name not in presets:
+        raise BadInput(f"algorithms: {learner.name}: no preset for the data set {quoted(source.name)}")
+    return replace(learner, params={**learner.params, "preset": presets[source.name]})
 
 
 def read_spec(path: Path) -> Spec:
@@ -123,6 +137,7 @@ def read_spec(path: Path) -> Spec:
             content.get("seeds", 1),
             content.get("options"),
             name=str(content.get("name", path.stem)),
+            repeats=str(content.get("repeats", "")),
             timeout=content.get("timeout", TIMEOUT),
             beside=path.parent,
         )
@@ -137,6 +152,7 @@ def spec_of(
     options: Mapping[str, Any] | None = None,
     *,
     name: str = "benchmark",
+    repeats: str = "",
     timeout: float = TIMEOUT,
     beside: Path = Path(),
 ) -> Spec:
@@ -151,7 +167,10 @@ def spec_of(
         twice = next((one for one in names if names.count(one) > 1), None)
         if twice is not None:
             raise BadInput(f"{kind}: two are called {quoted(twice)}: give them a name each")
-    return Spec(name, sources, learners, _seeds(seeds))
+    spec = Spec(name, sources, learners, _seeds(seeds), repeats)
+    for _ in spec.cells():
+        pass  # each has a preset
+    return spec
 
 
 def _listed(given: Any, key: str) -> list[Any]:

@@ -46,6 +46,25 @@ def preset_changes(entry: Entry, preset: str) -> dict[str, Any]:
     return {one.name: settings[one.name] for one in fields(entry.config) if settings[one.name] != one.default}
 
 
+def preset_text(name: str, entry: Entry, preset: str) -> str:
+    """The parameters of a preset that differ from the defaults; for one of a paper, also where the paper states them.
+
+    Parameters without a place are those of our additions, which the papers do not have.
+    """
+    from fedbnsl.algorithms.published import PUBLISHED
+
+    changes = {key: f"{key}={value}" for key, value in preset_changes(entry, preset).items()}
+    one = PUBLISHED.get(name, {}).get(preset)
+    if one is None:
+        return " ".join(changes.values()) or "the defaults"
+    stated = {key: f"{value:.6g}" if isinstance(value, float) else str(value) for key, (value, _) in one.values.items()}
+    lines = [one.of]
+    for place, keys in one.places.items():
+        lines.append(f"{' '.join(f'{key}={stated[key]}' for key in keys)} ({place})")
+    rest = " ".join(text for key, text in changes.items() if key not in one.values)
+    return "\n".join([*lines, *([f"{rest} (without our additions)"] if rest else [])])
+
+
 def show_algorithms(folder: Path | None = None, *, as_json: bool) -> None:
     """Print every algorithm by family: its summary, the data it learns from, and exactly what leaves a silo.
 
@@ -126,8 +145,7 @@ def show_algorithm(name: str, *, as_json: bool) -> None:
     page.add_row("levels of owners that allow it", levels_of(entry))
     page.add_row("data", data_of(entry) + (", all rows in one place" if entry.pooled else ""))
     for preset in entry.presets:
-        values = " ".join(f"{key}={value}" for key, value in preset_changes(entry, preset).items())
-        page.add_row(f"preset={preset}", values or "the defaults")
+        page.add_row(f"preset={preset}", preset_text(name, entry, preset))
     out.print(name, style="bold")
     out.print(page)
     table = Table("parameter", "type", "default", "meaning")

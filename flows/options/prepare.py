@@ -327,6 +327,10 @@ class _OnRandomGraph(DataRecipe):
 
 class _Linear(_OnRandomGraph):
     noise: Noisy = NOISE
+    standardise: Annotated[
+        bool,
+        Field(title="Standardise", description="Divide each column by its standard deviation over all silos."),
+    ] = False
 
 
 class Homogeneous(_Linear):

@@ -228,7 +228,7 @@ def test_a_limit_of_concurrency_set_on_its_page_is_obeyed(shown, page):
     assert all(one.end_time <= other.start_time for one, other in pairwise(solves))
 
 
-ENDLESS = ("-a", "notears-admm", "-p", "preset=paper", "-p", "rounds=1000000", "-p", "tolerance=1e-300")
+ENDLESS = ("-a", "notears-admm", "-p", "preset=fed-bnsl", "-p", "rounds=1000000", "-p", "tolerance=1e-300")
 
 
 def test_a_scheduled_run_is_shown_with_its_zone_and_is_cancelled_on_its_page(shown, page):

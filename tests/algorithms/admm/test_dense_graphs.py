@@ -40,8 +40,8 @@ def test_site_means_do_no_harm(name: str) -> None:
 
 
 def test_the_papers_presets_leave_columns_as_they_are() -> None:
-    for name in ("fed-sparse", "notears-admm"):
-        assert not registry.specify(name, {"preset": "paper"}).settings.center
+    for name, preset in (("fed-sparse", "paper"), ("notears-admm", "fed-bnsl")):
+        assert not registry.specify(name, {"preset": preset}).settings.center
         assert registry.specify(name, {}).settings.center
 
 

@@ -163,11 +163,13 @@ def test_scores_tell_of_edges_below_the_threshold():
 def test_a_move_is_worth_taking_beyond_what_chance_gains_in_all_silos():
     """By chance, a silo's sum of variances falls by about d/n of the smallest variance; P silos are added up."""
     tables = unequal()
-    opened = staged_admm.open_server(schema_of(tables), model(), RefinedSettings())
+    opened = staged_admm.open_server(schema_of(tables), model(), RefinedSettings(), l1_at_server=False)
     server = replace(opened, scale=np.array([3.0, 2.0, 8.0, 5.0, 4.0]))
     assert server.worth == pytest.approx(D / (440 / 3) * 3 * 2.0)
     more = federate({**tables, "d": stacked(tables)}).schema
-    other = replace(staged_admm.open_server(more, model(), RefinedSettings()), scale=server.scale)
+    other = replace(
+        staged_admm.open_server(more, model(), RefinedSettings(), l1_at_server=False), scale=server.scale
+    )
     assert other.worth == pytest.approx(D / (880 / 4) * 4 * 2.0)
 
 
@@ -209,7 +211,7 @@ def test_the_papers_presets_are_the_papers():
 
 
 @pytest.mark.parametrize(
-    ("name", "preset"), [("fed-sparse", "paper-sachs"), ("fed-sparse", "sachs"), ("notears-admm", "paper-sachs")]
+    ("name", "preset"), [("fed-sparse", "paper-sachs"), ("fed-sparse", "sachs"), ("notears-admm", "fed-bnsl-sachs")]
 )
 def test_the_presets_for_sachs_run_the_papers_loop(name, preset):
     algorithm = registry.build(registry.specify(name, {"preset": preset, "rounds": 3}))

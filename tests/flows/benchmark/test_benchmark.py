@@ -199,7 +199,7 @@ def test_a_standard_error_has_the_number_of_runs_of_each_algorithm(other, good):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("- a", "a spec is a mapping with the keys name, data, algorithms, seeds, options, timeout"),
+        ("- a", "a spec is a mapping with the keys name, repeats, data, algorithms, seeds, options, timeout"),
         ("data: x\nalgoritms: y", "unknown key 'algoritms': did you mean algorithms?"),
         ("data: []\nalgorithms: fed-pc", "data: name at least one"),
         ("data: nowhere\nalgorithms: fed-pc", "nowhere: no such folder"),

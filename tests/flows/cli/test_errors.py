@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedbnsl.algorithms.errors import INVALID, BadInput
+from fedbnsl.algorithms.errors import INVALID, STOPPED, BadInput
 from fedbnsl.flows.api import learn
 from fedbnsl.flows.cli.main import main
 
@@ -252,3 +252,20 @@ def test_a_machine_without_a_folder_for_temporary_files_is_one_line(folder):
     assert done.returncode == INVALID, done.stderr
     assert done.stderr.startswith("error: No usable temporary directory found")
     assert done.stderr.count("\n") == 1
+
+
+def test_an_interrupt_during_the_import_ends_in_one_word():
+    """Each of the first modules interrupts its own import, as a signal may."""
+    interrupt = """
+import sys
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]: raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from fedbnsl.flows.cli.program import main
+main()
+"""
+    for module in ("fedbnsl.flows.cli.main", "typer", "typer.core", "fedbnsl.algorithms.errors"):
+        command = [sys.executable, "-c", interrupt, module]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (STOPPED, "", "stopped\n"), module

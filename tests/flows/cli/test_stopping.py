@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-ENDLESS = ["-a", "notears-admm", "-p", "preset=paper", "-p", "rounds=1000000", "-p", "tolerance=1e-300"]
+ENDLESS = ["-a", "notears-admm", "-p", "preset=fed-bnsl", "-p", "rounds=1000000", "-p", "tolerance=1e-300"]
 
 
 def until(holds, run, seconds=120):

@@ -151,7 +151,7 @@ def test_a_graph_is_scored_against_the_truth_and_not_the_truth_against_it(capsys
     [
         ("fed-sparse", "sachs", {"center": True, "threshold": 0.3, "l1": 1.0, "rho2": 5.0}),
         ("fed-sparse", "paper-sachs", {"center": False, "threshold": 0.1, "l1": 1.0, "rho2": 5.0}),
-        ("notears-admm", "paper-sachs", {"center": False, "threshold": 0.1, "l1": 0.1, "rho2": 10.0}),
+        ("notears-admm", "fed-bnsl-sachs", {"center": False, "threshold": 0.1, "l1": 0.1, "rho2": 10.0}),
     ],
 )
 def test_a_preset_is_what_a_run_is_made_with(capsys, example, tmp_path, name, preset, expected):

@@ -1,0 +1,79 @@
+"""The published settings: every preset is what the table says, and every spec of a paper runs that paper's settings."""
+
+from pathlib import Path
+
+import pytest
+
+from fedbnsl.algorithms.published import PUBLISHED
+from fedbnsl.algorithms.registry import ALGORITHMS
+from fedbnsl.flows.benchmark.spec import Spec, read_spec
+
+SPECS = sorted((Path(__file__).parents[1] / "benchmarks" / "papers").glob("*.yaml"))
+CLAIM = "paper's settings"
+"""what the name of a learner says that runs published settings"""
+WORDS = {"lags", "delta", "preset"}
+"""settings that state the problem or the privacy, not the method"""
+
+
+def covered(spec: Spec) -> dict[str, set[str]]:
+    """Learner -> the presets that state its settings in what `spec` repeats."""
+    found = {
+        learner: {preset for preset, one in presets.items() if spec.repeats in {f"{one.paper}: {i}" for i in one.items}}
+        for learner, presets in PUBLISHED.items()
+    }
+    return {learner: presets for learner, presets in found.items() if presets}
+
+
+def complaints(spec: Spec) -> list[str]:
+    """What is wrong with the learners of `spec` that claim a paper's settings, and which are missing."""
+    expected, wrong = covered(spec), []
+    for cell in spec.cells():
+        learner, preset = cell.learner, str(cell.learner.params.get("preset", ""))
+        if CLAIM not in learner.name:
+            continue
+        one = PUBLISHED.get(learner.algorithm, {}).get(preset)
+        if one is None:
+            wrong.append(f"{learner.name}: {preset} of {learner.algorithm} is not published")
+            continue
+        if learner.algorithm in expected and preset not in expected[learner.algorithm]:
+            wrong.append(f"{learner.name}: {preset} is not of {spec.repeats}")
+        if changed := set(learner.params) - WORDS - set(one.free):
+            wrong.append(f"{learner.name}: has its own {changed}")
+        silos = cell.source.options["silos"]
+        if one.silos and silos != one.silos and spec.repeats in one.of:
+            wrong.append(f"{learner.name}: {silos} silos instead of {one.silos}")
+    claiming = {one.algorithm for one in spec.learners if CLAIM in one.name}
+    return wrong + [f"{learner} does not run {CLAIM}" for learner in expected if learner not in claiming]
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+def test_a_spec_of_a_paper_runs_its_settings(path: Path) -> None:
+    spec = read_spec(path)
+    papers = {one.paper for presets in PUBLISHED.values() for one in presets.values()}
+    assert spec.repeats.split(": ")[0] in papers
+    assert complaints(spec) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("preset: paper, name", "preset: fed-bnsl, name", "fed-bnsl is not of Ng & Zhang 2022: Figure 1"),
+        ("preset: paper, name", "preset: paper, l1: 0.1, name", "has its own {'l1'}"),
+        ("preset: paper, name", "l1: 0.01, name", "is not published"),
+        ("notears-admm, paper's settings", "notears-admm of the paper", "notears-admm does not run paper's settings"),
+    ],
+)
+def test_a_spec_with_other_settings_is_refused(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    text = next(path for path in SPECS if path.stem == "admm-figure-1").read_text()
+    assert old in text
+    (tmp_path / "other.yaml").write_text(text.replace(old, new))
+    assert any(one.endswith(complaint) for one in complaints(read_spec(tmp_path / "other.yaml")))
+
+
+def test_a_preset_has_the_published_values() -> None:
+    for learner, presets in PUBLISHED.items():
+        for preset, one in presets.items():
+            settings = ALGORITHMS[learner].presets[preset]
+            assert {name: getattr(settings, name) for name in one.values} == {
+                name: value for name, (value, _) in one.values.items()
+            }
