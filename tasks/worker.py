@@ -8,6 +8,8 @@ forked imports this module (`fork_server.py`), so that each worker saves 0.3 s i
 """
 
 import os
+import signal
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -41,7 +43,12 @@ def parse_silo_options(pairs: tuple[str, ...]) -> dict[str, Path]:
 @click.option("--silo", "silos", multiple=True, required=True, help="NAME=PATH of a silo's rows; repeat for more.")
 @click.option("--notice", is_flag=True, help="Print a line if numba compiles for long (set for one worker).")
 def dask_setup(worker: Any, silos: tuple[str, ...], notice: bool) -> None:
-    """Host the silos; Dask calls this when the worker starts, before it announces its resources to the scheduler."""
+    """Host the silos; Dask calls this when the worker starts, before it announces its resources to the scheduler.
+
+    The worker ignores Ctrl-C, which a terminal also sends to the coordinator. The coordinator ends its workers itself.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     if notice:
         _NOTICE.enter_context(compile_notice(f" (silo {silos[0].partition('=')[0]})"))
     os.environ.update(THREADS)

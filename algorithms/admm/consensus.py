@@ -256,8 +256,11 @@ def gap(silo: Silo, W: FloatArray, terms: Terms) -> float:
     return float(terms.scale @ (apart * apart).sum(axis=1))
 
 
-def open_server(schema: Schema, m: int, settings: ConsensusSettings) -> Server:
-    """The server's state before round 1: W `[m, d]` and the duals are 0."""
+def open_server(schema: Schema, m: int, settings: ConsensusSettings, *, mean_loss: bool = False) -> Server:
+    """The server's state before round 1: W `[m, d]` and the duals are 0.
+
+    With `mean_loss`, ρ₂ weighs against the mean of the silos' losses, and not against their sum.
+    """
     P = len(schema.rows)
     zero = np.zeros((m, len(schema.variables)))
     return Server(
@@ -270,7 +273,7 @@ def open_server(schema: Schema, m: int, settings: ConsensusSettings) -> Server:
         beta_sum=zero,
         alpha=0.0,
         rho1=settings.rho1 * P,
-        rho2=settings.rho2 * (P if settings.mean_loss else 1),
+        rho2=settings.rho2 * (P if mean_loss else 1),
         h=0.0,
         primal=np.inf,
         dual=np.inf,
@@ -366,11 +369,18 @@ def shape_of(model: Model, schema: Schema) -> tuple[int, int]:
 
 
 def consensus_admm(
-    settings: ConsensusSettings, model: Model, *, l1_at_server: bool, loops: bool = False, w_steps: int = W_STEPS
+    settings: ConsensusSettings,
+    model: Model,
+    *,
+    l1_at_server: bool,
+    loops: bool = False,
+    mean_loss: bool = False,
+    w_steps: int = W_STEPS,
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """The papers' algorithm, with the ℓ₁ term on W if `l1_at_server`, otherwise on B_p.
 
-    `loops` leaves the diagonal of B_p free, as Ng & Zhang do. The server descends for at most `w_steps` steps a round.
+    `loops` leaves the diagonal of B_p free, as Ng & Zhang do; for `mean_loss` see `open_server`. The server descends
+    for at most `w_steps` steps a round.
     """
 
     def local_solve(silo: Silo, broadcast: Broadcast) -> tuple[Silo, Reply]:
@@ -396,7 +406,9 @@ def consensus_admm(
         open_silo=lambda table, schema, silo, rng: open_silo(
             model.problem(table, schema, silo), model, settings, schema
         ),
-        open_server=lambda schema: open_server(schema, model.rows(len(schema.variables)), settings),
+        open_server=lambda schema: open_server(
+            schema, model.rows(len(schema.variables)), settings, mean_loss=mean_loss
+        ),
         broadcast=change_of_w,
         local_solve=local_solve,
         aggregate=aggregate,

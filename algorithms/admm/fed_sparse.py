@@ -34,6 +34,7 @@ def consensus_of(
     lags: int = 0,
     lagged_price: float = 1.0,
     loops: bool = False,
+    mean_loss: bool = False,
 ) -> FederatedAlgorithm[Any, Any, Any, Any]:
     """The algorithm whose silos solve their lasso with `solver`.
 
@@ -43,8 +44,8 @@ def consensus_of(
     own = partial(weighted_moments, center=settings.center, lags=lags)
     model = LinearModel(solver, moments_of or own, lags, lagged_price)
     if settings.any:
-        return refined_admm(settings, model, l1_at_server=l1_at_server, loops=loops)
-    return consensus_admm(settings, model, l1_at_server=l1_at_server, loops=loops)
+        return refined_admm(settings, model, l1_at_server=l1_at_server, loops=loops, mean_loss=mean_loss)
+    return consensus_admm(settings, model, l1_at_server=l1_at_server, loops=loops, mean_loss=mean_loss)
 
 
 PLAIN = asdict(ConsensusSettings()) | asdict(Additions())

@@ -33,6 +33,8 @@ class NotearsAdmm(RefinedSettings):
     send_threshold: NonNegative = 0.003
     loops: bool = False
     """leave the diagonal of B_p free, as the papers do"""
+    mean_loss: bool = False
+    """ρ₂ weighs against the mean of the silos' losses, as in the program of Ng & Zhang, and not against their sum"""
 
 
 PRESETS = presets_of("notears-admm", NotearsAdmm, **PLAIN)
@@ -66,4 +68,12 @@ def build(
     def solve(problem: Lasso) -> FloatArray:
         return closed_form(problem, settings.loops)
 
-    return consensus_of(settings, solve, moments_of, l1_at_server=True, lags=lags, loops=settings.loops)
+    return consensus_of(
+        settings,
+        solve,
+        moments_of,
+        l1_at_server=True,
+        lags=lags,
+        loops=settings.loops,
+        mean_loss=settings.mean_loss,
+    )

@@ -26,8 +26,6 @@ class ConsensusSettings(Settings):
     """weight of the consensus between the silos and the server"""
     rho2_growth: Factor = 1.0
     """γ₂ of Ng & Zhang 2022, Eq. 7"""
-    mean_loss: bool = False
-    """ρ₂ weighs against the mean of the silos' losses, as in the program of Ng & Zhang, and not against their sum"""
     l1: NonNegative | Auto = 0.1
     """λ, the ℓ₁ penalty on the edge weights; auto: a constant, or more if the rows are few"""
     least_l1: ClassVar[float] = 0.05

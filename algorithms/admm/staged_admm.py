@@ -152,14 +152,19 @@ PERSISTED_STATE = (*consensus.PERSISTED_STATE, "scale", "place", "support", "var
 
 
 def refined_admm(
-    settings: RefinedSettings, model: LinearModel, *, l1_at_server: bool, loops: bool = False
+    settings: RefinedSettings,
+    model: LinearModel,
+    *,
+    l1_at_server: bool,
+    loops: bool = False,
+    mean_loss: bool = False,
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Consensus ADMM with the additions of `settings`; for the other arguments see `consensus.consensus_admm`."""
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_silo(
             model.problem(table, schema, silo), model, settings, schema
         ),
-        open_server=lambda schema: open_server(schema, model, settings, l1_at_server=l1_at_server),
+        open_server=lambda schema: open_server(schema, model, settings, l1_at_server=l1_at_server, mean_loss=mean_loss),
         broadcast=lambda server: broadcast(server, settings),
         local_solve=lambda silo, message: local_solve(silo, message, model, l1_at_server, loops, settings),
         aggregate=lambda server, replies: aggregate(server, replies, model, l1_at_server, settings),
@@ -195,16 +200,21 @@ def open_silo(problem: LinearProblem, model: LinearModel, settings: RefinedSetti
     )
 
 
-def open_server(schema: Schema, model: LinearModel, settings: RefinedSettings, *, l1_at_server: bool) -> Server:
+def open_server(
+    schema: Schema, model: LinearModel, settings: RefinedSettings, *, l1_at_server: bool, mean_loss: bool = False
+) -> Server:
     """The server's state before round 1."""
     shape = consensus.shape_of(model, schema)
-    plain, rows = consensus.open_server(schema, shape[0], settings), sum(schema.windows(model.lags).values())
+    plain, rows = (
+        consensus.open_server(schema, shape[0], settings, mean_loss=mean_loss),
+        sum(schema.windows(model.lags).values()),
+    )
     last, phase = (
         last_stage(shape, rows, plain.l1, relax=settings.relax),
         first_phase(model.possible(plain.prior.possible)),
     )
     # With few rows, an automatic λ is large. A small ρ₂ would then let the server set most entries to zero.
-    rho2 = max(settings.rho2, plain.l1 / MAX_DROP) if l1_at_server and settings.l1 == AUTO else settings.rho2
+    rho2 = max(plain.rho2, plain.l1 / MAX_DROP) if l1_at_server and settings.l1 == AUTO else plain.rho2
     state = vars(plain) | {"rho2": rho2, "full_rho2": rho2}
     return Server(**state, rows=rows, scale=np.ones(shape[0]), phase=phase, last=last)
 

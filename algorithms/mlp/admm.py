@@ -139,6 +139,8 @@ class NotearsMlpAdmm(ConsensusSettings, MlpSettings):
     tolerance: Positive = 0.2
     steps: Count = 20
     """L-BFGS steps of a silo a round"""
+    mean_loss: bool = False
+    """ρ₂ weighs against the mean of the silos' losses, as in the program of Ng & Zhang, and not against their sum"""
 
 
 PRESETS = presets_of("notears-mlp-admm", NotearsMlpAdmm)
@@ -146,4 +148,5 @@ PRESETS = presets_of("notears-mlp-admm", NotearsMlpAdmm)
 
 def build(settings: NotearsMlpAdmm) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
     """NOTEARS-MLP-ADMM."""
-    return consensus_admm(settings, MlpModel(settings, settings.steps), l1_at_server=True, w_steps=W_STEPS)
+    model = MlpModel(settings, settings.steps)
+    return consensus_admm(settings, model, l1_at_server=True, mean_loss=settings.mean_loss, w_steps=W_STEPS)

@@ -68,6 +68,11 @@ class Source(Protocol):
         ...
 
     @property
+    def labelled(self) -> frozenset[str]:
+        """The columns whose type in the source is that of labels, such as categories; empty if it has no such types."""
+        ...
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Notes on doubtful choices in reading the rows."""
         ...
@@ -111,6 +116,11 @@ class WrappedSource:
     def words(self) -> frozenset[str]:
         """The columns to read as text."""
         return self.source.words
+
+    @property
+    def labelled(self) -> frozenset[str]:
+        """The columns whose type is that of labels."""
+        return self.source.labelled
 
     @property
     def notes(self) -> tuple[str, ...]:

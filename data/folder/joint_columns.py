@@ -66,6 +66,11 @@ class JointColumn:
         return total
 
     @property
+    def labelled(self) -> bool:
+        """Whether its type is that of labels at a silo."""
+        return any(part.labelled for part in self.parts.values())
+
+    @property
     def dates(self) -> bool:
         """Whether all filled cells are dates."""
         return bool(self.filled) and all(part.dates for part in self.parts.values() if part.filled)

@@ -47,6 +47,24 @@ class ParquetParts:
         return readable_names(self.header)
 
     @cached_property
+    def labelled(self) -> frozenset[str]:
+        """The columns of categories (factors), and those that pandas has as `string`."""
+        with _open_parquet(self.files[0]) as parquet:
+            schema = parquet.schema_arrow
+        of_pandas = (schema.pandas_metadata or {}).get("columns", ())
+        # pandas' own type of text is `str`, and says nothing.
+        as_text = {
+            one.get("name")
+            for one in of_pandas
+            if one.get("pandas_type") == "categorical" or one.get("numpy_type") == "string"
+        }
+        return frozenset(
+            name
+            for name, written in self._columns(self.files[0]).items()
+            if written in as_text or str(schema.field(written).type).startswith("dictionary")
+        )
+
+    @cached_property
     def rows(self) -> int:
         """The number of rows in the metadata of the files."""
         total = 0

@@ -173,6 +173,7 @@ class PrivateSource:
     part: ParquetParts | None = None
     """the part of the rows that is read; if None, all rows are read"""
     words: frozenset[str] = frozenset()
+    labelled: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
     def profile(self) -> Profile:

@@ -76,6 +76,8 @@ class ColumnProfile:
     """the transform that would make the numbers nearly symmetric; empty if they need no transform"""
     counted: Literal["", "anscombe", "log1p"] = ""
     """the coding of the numbers if they look like counts, else empty"""
+    labelled: bool = False
+    """whether the type of the column in the file is that of labels, such as categories"""
 
     @property
     def constant(self) -> bool:
@@ -123,6 +125,9 @@ class Profile:
     """columns of numbers that other columns determine: each with the formula, and the columns in the formula"""
     conditions: tuple[tuple[str, int], ...] = ()
     """the conditions of the rows, each with its number of rows; empty without a column of conditions"""
+    dependence: tuple[int, int, int] = (0, 0, 0)
+    """how much its columns of integers with few values depend on each other: as labels, as numbers, and as labels by
+    chance (`tally.dependence`)"""
 
     @classmethod
     def of_names(cls, names: Sequence[str], rows: int, left_out: tuple[str, ...] = ()) -> "Profile":

@@ -32,6 +32,7 @@ class QuerySource:
 
     path: Path
     words: frozenset[str] = frozenset()
+    labelled: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
     @cached_property

@@ -13,8 +13,10 @@ of the complete rows, until no further variable is excluded.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from fedbnsl.algorithms.core.release import Level
 from fedbnsl.algorithms.core.schema import Kind, Schema
@@ -137,7 +139,9 @@ def infer_schema(
         words = labels_among_marks(joint_columns(profiles), declared)
         profiles = {silo: with_words(profile, words) for silo, profile in profiles.items()}
     all_columns = joint_columns(profiles)
-    kinds, counts = _kinds(place, all_columns, declared)
+    kinds, counts = _kinds(
+        place, all_columns, declared, as_labels=depend_as_labels([one.dependence for one in profiles.values()])
+    )
     excluded = read_without | uncommon | _excluded(all_columns, kinds, declared)
     columns = {name: column for name, column in all_columns.items() if name not in excluded}
     _require_columns(place, columns, excluded)
@@ -230,12 +234,35 @@ def _levels_of_columns(
     return {name: levels for name, (levels, _) in pairs.items()}, joined
 
 
+MIN_LABEL_GAIN = 1.35
+"""minimum ratio of the dependence as labels to that as numbers, above which integers are labels"""
+MIN_EXCESS, NOISE_DEVIATIONS = 0.05, 3.0
+"""minimum excess of the dependence as labels over chance: as a share of the gain by chance, and in standard deviations
+of that gain"""
+
+
+def depend_as_labels(gains: Sequence[tuple[int, int, int]]) -> bool:
+    """Whether integers with few values depend on each other as labels, given the `dependence` in each silo.
+
+    Labels in an order with a nearly linear dependence, such as grades of agreement, gain little more than numbers do.
+    """
+    labels, numbers, chance = np.sum(gains, axis=0)
+    return bool(labels > MIN_LABEL_GAIN * max(numbers, 0) + MIN_EXCESS * chance + NOISE_DEVIATIONS * np.sqrt(chance))
+
+
 def _kinds(
-    place: str, columns: Mapping[str, JointColumn], declared: Declared
+    place: str, columns: Mapping[str, JointColumn], declared: Declared, *, as_labels: bool
 ) -> tuple[dict[str, ColumnKind], dict[str, str]]:
-    """The kind of each column, declared or inferred in view of the other columns, and the coding of counts."""
+    """The kind of each column, declared or inferred in view of the other columns, and the coding of counts.
+
+    `as_labels` says that integers with few values are labels, even if no other column has words or fractions.
+    """
     declared_kinds = {name: declared.kind_of(name) for name in columns}
-    texts = {name for name in columns if declared_kinds[name] is None and _is_text(place, name, columns[name])}
+    texts = {
+        name
+        for name, column in columns.items()
+        if declared_kinds[name] is None and (column.labelled or _is_text(place, name, column))
+    }
     fractions = any(not column.whole for name, column in columns.items() if declared_kinds[name] != "discrete")
     labels = bool(texts or declared.levels) or "discrete" in declared_kinds.values()
     open_columns = (
@@ -243,7 +270,11 @@ def _kinds(
         if not (declared.kind is None and declared.levels and not fractions)
         else {}
     )
-    counts = count_codings({name: column for name, column in open_columns.items() if name not in texts})
+    few = {name for name, one in open_columns.items() if is_code(one, declared, labels=True, fractions=True)}
+    # Two values have no distances, so columns that all have two values are labels.
+    apart = as_labels or (len(few) > 1 and all(len(columns[name].labels or ()) == 2 for name in few))
+    coded = few if apart and not labels and not fractions else set()
+    counts = count_codings({name: one for name, one in open_columns.items() if name not in texts | coded})
     counts |= {
         name: columns[name].majority(lambda part: part.counted, "") or "anscombe"
         for name, kind in declared.columns.items()
@@ -257,6 +288,7 @@ def _kinds(
             kind = "continuous" if days and column.dates else "discrete"
         elif kind is None:
             code = name not in counts and is_code(column, declared, labels=labels, fractions=fractions)
+            code |= name in coded
             kind = "discrete" if code else "continuous"
         kinds[name] = kind
     return kinds, counts

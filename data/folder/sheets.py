@@ -267,6 +267,7 @@ class SheetSource:
     keep: Keep = keep_all
     """whether to read the column of a name; columns that are not read may have the same name"""
     words: frozenset[str] = frozenset()
+    labelled: frozenset[str] = frozenset()
 
     @property
     def _sheet(self) -> Sheet:

@@ -334,7 +334,7 @@ class Table:
 
     def tally(self, names: Sequence[str], start: int) -> TableTally:
         """The tally of the columns `names` over the rows of this part; `start` is the number of rows before it."""
-        declared, tally = self.declared, TableTally(names, self.declared, start)
+        declared, tally = self.declared, TableTally(names, self.declared, start, self.source.labelled)
         there = [name for name in names if name in self.source.names]
         far = declared.reading.outliers != "keep" and isinstance(self.source, CachedSource)
         by = declared.reading.conditions_column
@@ -401,7 +401,8 @@ class Table:
         return frozenset(name for name in names if name in text or self._as_text(name))
 
     def _as_text(self, name: str) -> bool:
-        return self.declared.kind_of(name) == "discrete" or name in self.declared.marks
+        kind = self.declared.kind_of(name)
+        return kind == "discrete" or name in self.declared.marks or (kind is None and name in self.source.labelled)
 
     def _read(self, name: str, column: Any) -> Values:
         values = None if self._as_text(name) else numbers_in(column)

@@ -45,9 +45,11 @@ def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str
         )
     if codes := [name for name in numeric if name in schema.levels]:
         most = max(codes, key=lambda name: len(schema.levels[name]))
+        alone = all(columns[name].whole and not columns[name].words for name in schema.variables)
+        why = ", as they depend on each other as labels do, or have two values" if alone else ""
         yield (
-            f"codes: few distinct integers in {listed(codes, 12)} are read as labels; if one is a quantity, declare it "
-            f'in about.json, as in {{"columns": {{"{most}": "continuous"}}}}'
+            f"codes: few distinct integers in {listed(codes, 12)} are read as labels{why}; if one is a quantity, "
+            f'declare it in about.json, as in {{"columns": {{"{most}": "continuous"}}}}'
         )
     few = [name for name in numeric if name not in (*schema.levels, *counts) and _few(columns[name])]
     if few and declared.kind is None:

@@ -26,6 +26,7 @@ from .about import Declared
 from .batches import PlaceOf
 from .cells import (
     DECLARE,
+    MAX_CODES,
     MAX_LEVELS,
     MAX_RECURRING_LEVELS,
     NUMBER_LIKE,
@@ -57,6 +58,8 @@ class ColumnTally:
     """the kind that is declared for the column"""
     levels: Sequence[str] | None = None
     """the levels that are declared for the column"""
+    labelled: bool = False
+    """whether the type of the column in its source is that of labels"""
     in_discrete_data: bool = False
     """whether the column is discrete because all data are, so that fractions are a fault"""
     unlimited: bool = False
@@ -244,6 +247,7 @@ class ColumnTally:
             unique=unique,
             outliers=self.outliers,
             marks=tuple(sorted(self.marks.items())),
+            labelled=self.labelled,
         )
         if self.words:
             texts = self.texts or set()
@@ -365,16 +369,22 @@ FAULTS = ("infinite", "date", "cell", "domain", "empty")
 class TableTally:
     """The tallies of the columns of a table."""
 
-    def __init__(self, names: Sequence[str], declared: Declared, start: int = 0) -> None:
-        """A tally of the columns `names`; `start` is the number of rows before the first batch."""
+    def __init__(
+        self, names: Sequence[str], declared: Declared, start: int = 0, labelled: Collection[str] = ()
+    ) -> None:
+        """A tally of the columns `names`; `start` is the number of rows before the first batch.
+
+        The columns `labelled` have labels by their type in the source, if nothing else is declared.
+        """
         self.declared, self.start, self.rows = declared, start, 0
         self.conditions: Counter[str] = Counter()
         self.columns: dict[str, ColumnTally] = {}
         for name in names:
             kind, levels = declared.kind_of(name), declared.levels.get(name)
             self.columns[name] = ColumnTally(
-                kind,
+                "discrete" if kind is None and name in labelled else kind,
                 levels,
+                kind is None and name in labelled,
                 in_discrete_data=kind == "discrete" and levels is None and name not in declared.columns,
                 unlimited=kind == "discrete" and (name in declared.levels or name in declared.columns),
                 report_dates=declared.reading.dates == "days",
@@ -460,21 +470,30 @@ class TableTally:
             columns[name] = column.profile(
                 f"{place_of(first[0])}, column {quoted(name)}: {first[1]}" if odd and first else ""
             )
-        return Profile(self.rows, columns, notes, left_out, () if self.declared.complete else self._derived())
+        if self.declared.complete:
+            return Profile(self.rows, columns, notes, left_out)
+        few = [name for name, one in columns.items() if one.whole and not one.words and 1 < one.distinct <= MAX_CODES]
+        gains = dependence(self._sampled(few[:MAX_COLUMNS]))
+        return Profile(self.rows, columns, notes, left_out, self._derived(), dependence=gains)
 
     def _derived(self) -> tuple[tuple[str, ...], ...]:
         """The columns of numbers that other columns determine in the rows that all columns have in their samples."""
-        tallies = {name: one for name, one in self.columns.items() if one.numbers and not one.words}
-        if not tallies or len(tallies) > MAX_PROFILED_COLUMNS:
+        names = [name for name, one in self.columns.items() if one.numbers and not one.words]
+        if len(names) > MAX_PROFILED_COLUMNS:
             return ()
-        stride = max(one.stride for one in tallies.values())
-        samples = [one.sample for one in tallies.values()]
+        rows = self._sampled(names)
+        return tuple(derived_columns(names, rows[:: max(1, len(rows) // SAMPLE_ROWS)], MAX_PROFILED_COLUMNS))
+
+    def _sampled(self, names: Sequence[str]) -> NDArray[Any]:
+        """The rows that the columns `names` all have in their samples."""
+        samples = [self.columns[name].sample for name in names]
+        if not samples:
+            return np.empty((0, 0))
+        stride = max(self.columns[name].stride for name in names)
         common = samples[0][0][samples[0][0] % stride == 0]
         for rows, _ in samples[1:]:
             common = common[np.isin(common, rows, assume_unique=True)]
-        common = common[:: max(1, len(common) // SAMPLE_ROWS)]
-        numbers = [values[np.searchsorted(rows, common)] for rows, values in samples]
-        return tuple(derived_columns(list(tallies), np.column_stack(numbers), MAX_PROFILED_COLUMNS))
+        return np.column_stack([values[np.searchsorted(rows, common)] for rows, values in samples])
 
 
 def _numbers(values: Values) -> NDArray[Any]:
@@ -587,6 +606,37 @@ TOLERANCE = 1e-3
 """maximum difference of a derived column, whose cells are rounded, from its formula, in its standard deviations"""
 MAX_PROFILED_COLUMNS = 30
 """maximum number of columns of numbers whose pairs are examined for the description before every run"""
+
+
+def dependence(rows: NDArray[Any]) -> tuple[int, int, int]:
+    """The dependence of columns of integers, `rows` `[n_rows, d]`, on each other, summed over pairs, in nats.
+
+    Pairs of columns with two values each are left out: as labels and as numbers, they have the same dependence.
+    It is the gain of log-likelihood over independence: as labels, n times the mutual information, and as numbers, that
+    of a Gaussian model with their correlation. From both, the expected gain by chance is subtracted; that of labels is
+    the third number.
+    """
+    X = rows[~np.isnan(rows.astype(np.float64)).any(axis=1)]
+    n, d = X.shape
+    if n < MIN_ROWS or d < 2:
+        return 0, 0, 0
+    codes = [np.unique(column, return_inverse=True)[1] for column in X.T]
+    sizes = np.array([one.max() + 1 for one in codes])
+    ends = np.cumsum(sizes)
+    one_hot = np.zeros((n, int(ends[-1])))
+    for start, one in zip(ends - sizes, codes, strict=True):
+        one_hot[np.arange(n), start + one] = 1.0
+    counts, totals = one_hot.T @ one_hot, one_hot.sum(axis=0)
+    terms = counts * np.log(np.where(counts > 0, counts, 1.0) * n / np.outer(totals, totals))
+    gains = np.add.reduceat(np.add.reduceat(terms, ends - sizes, axis=0), ends - sizes, axis=1)
+    # Williams' correction: with rare labels, chance gains more than half the degrees of freedom.
+    rarity = np.add.reduceat(n / totals, ends - sizes) - 1
+    pairs = np.nonzero(np.triu(np.maximum.outer(sizes, sizes) > 2, 1))
+    chance = ((np.outer(sizes - 1, sizes - 1) + np.outer(rarity, rarity) / (6 * n))[pairs] / 2).sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        squares = np.nan_to_num(np.corrcoef(X.astype(np.float64), rowvar=False))[pairs] ** 2
+    numbers = (-0.5 * n * np.log1p(-np.minimum(squares, 1 - 1e-9)) - 0.5).sum()
+    return round(float(gains[pairs].sum() - chance)), round(float(numbers)), round(float(chance))
 
 
 def derived_columns(names: list[str], rows: NDArray[Any], most_columns: int = MAX_COLUMNS) -> Iterator[tuple[str, ...]]:

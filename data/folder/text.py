@@ -450,6 +450,11 @@ class TextFile:
         """The columns that can be read."""
         return readable_names(self.header)
 
+    @property
+    def labelled(self) -> frozenset[str]:
+        """None, because text has no types."""
+        return frozenset()
+
     @cached_property
     def words(self) -> frozenset[str]:
         """The columns whose first cells are not all numbers or empty, or of which one has an unusual whole number.

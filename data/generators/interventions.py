@@ -24,7 +24,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..defaults import GRAPH, Experiment, Graph
 from ..federated import FederatedData, continuous, silo_names
-from .linear import LinearSettings
+from .linear import LinearSettings, parameters_of
 from .random_graphs import random_dag, variable_names
 
 WEIGHTS, DEVIATIONS = (0.5, 1.5), (0.5, 1.5)
@@ -72,7 +72,7 @@ def interventions(
         if changed.any():
             targets[silo] = (tuple(names[v] for v in np.flatnonzero(changed)),)
     own_parameters = {"experiment": experiment, "strength": strength, "site_means": site_means}
-    parameters = {**asdict(plan), "edges": plan.expected_edges, "targeted_silos": targeted_silos, **own_parameters}
+    parameters = {**parameters_of(plan), "targeted_silos": targeted_silos, **own_parameters}
     about = {
         **{"kind": "continuous", "generator": "interventions", "source": "ours"},
         **{

@@ -68,7 +68,7 @@ def homogeneous(
     """
     plan = LinearSettings(variables, silos, rows, seed, edges, graph, noise, standardise)
     weights = _global_weights(plan)
-    return _draw(plan, weights, {}, _about("homogeneous", "Fassy El Fehri et al., B.1.1", _parameters(plan)))
+    return _draw(plan, weights, {}, _about("homogeneous", "Fassy El Fehri et al., B.1.1", parameters_of(plan)))
 
 
 def heterogeneous(
@@ -102,7 +102,7 @@ def heterogeneous(
         _about(
             "heterogeneous",
             "Fassy El Fehri et al., B.1.2",
-            {**_parameters(plan), "weight_variance": weight_variance},
+            {**parameters_of(plan), "weight_variance": weight_variance},
         ),
     )
 
@@ -132,8 +132,10 @@ def _draw(
     return FederatedData(continuous(tables, variables), tables, Structure(variables, weights), own, about)
 
 
-def _parameters(plan: LinearSettings) -> dict[str, Any]:
-    return {**asdict(plan), "edges": plan.expected_edges}
+def parameters_of(plan: LinearSettings) -> dict[str, Any]:
+    """The parameters for `about.json`; `standardise` only if it is on."""
+    described = {**asdict(plan), "edges": plan.expected_edges}
+    return described if described.pop("standardise") is False else described | {"standardise": True}
 
 
 def _about(generator: str, source: str, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def nonlinear(
         for number, silo in enumerate(silo_names(silos))
     }
     names = variable_names(variables)
-    parameters = {key: value for key, value in asdict(plan).items() if key not in ("seed", "noise")}
+    parameters = {key: value for key, value in asdict(plan).items() if key not in ("seed", "noise", "standardise")}
     about = {
         "kind": "continuous",
         "generator": "nonlinear",

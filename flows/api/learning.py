@@ -8,6 +8,7 @@ object of `fedbnsl.settings`.
 
 import inspect
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, fields, is_dataclass, replace
@@ -20,7 +21,7 @@ import numpy as np
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, foreign_text
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import NO_DECLARATION, declarations
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
@@ -342,6 +343,9 @@ def _learned(
     check_options(settings)
     reading = reading_of(settings)
     data_set = tables_in_memory(data, reading, **tables) if folder is None else read_folder(folder, reading)
+    aside = [f"column {name} is not used: {reason}" for name, reason in data_set.schema.aside.items()]
+    for note in (*data_set.notes, *aside):
+        warnings.warn(foreign_text(note, MAX_LINE_LENGTH), stacklevel=3)
     if truth is not None:
         data_set = replace(data_set, truth=as_structure(truth, data_set.schema.variables), silo_weights={})
     return _learn_inline(settings, data_set, folder, listeners)

@@ -26,7 +26,7 @@ def test_a_preset_is_the_start_and_parameters_come_on_top() -> None:
     [
         ("fed-sparce", {}, "unknown algorithm 'fed-sparce': did you mean fed-sparse? available: fed-sparse, "),
         ("fed-sparse", {"rho9": 1}, "unknown parameter 'rho9' of fed-sparse: did you mean rho2? available: rho1, "),
-        ("fed-sparse", {"preset": "best"}, "unknown preset 'best' of fed-sparse: available: paper, paper-heterogeneous"),
+        ("fed-sparse", {"preset": "best"}, "unknown preset 'best' of fed-sparse: available: paper, paper-"),
         ("fed-sparse", {"rounds": "2.5"}, "parameter rounds of fed-sparse is '2.5': it must be a whole number"),
         ("fed-sparse", {"rounds": "inf"}, "parameter rounds of fed-sparse is 'inf': it must be a whole number"),
         ("fed-sparse", {"rho1": "x"}, "parameter rho1 of fed-sparse is 'x': it must be a number"),

@@ -105,6 +105,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "gamma": Change(0.4),
     "local_steps": Change(1),
     "loops": Change(True),
+    "mean_loss": Change(True),
     "radius": Change(0.2),
     "closed_form": Change(True),
     "lagged_price": Change(7.0),

@@ -167,9 +167,7 @@ def test_a_move_is_worth_taking_beyond_what_chance_gains_in_all_silos():
     server = replace(opened, scale=np.array([3.0, 2.0, 8.0, 5.0, 4.0]))
     assert server.worth == pytest.approx(D / (440 / 3) * 3 * 2.0)
     more = federate({**tables, "d": stacked(tables)}).schema
-    other = replace(
-        staged_admm.open_server(more, model(), RefinedSettings(), l1_at_server=False), scale=server.scale
-    )
+    other = replace(staged_admm.open_server(more, model(), RefinedSettings(), l1_at_server=False), scale=server.scale)
     assert other.worth == pytest.approx(D / (880 / 4) * 4 * 2.0)
 
 
