@@ -53,23 +53,28 @@ def told(names: list[str], scratch: Path) -> Iterator[Fault]:
 def drawn(number: int, seed: int, scratch: Path, *, record: bool) -> None:
     """Inject `number` random faults; raises `SystemExit` if a promise was violated."""
     home = Home(scratch / "home")
+    done: list[Injection] = []
     try:
         with prefect_server(home, free_port()):
-            done = []
             for one in injections(Place.prepared(home, SHORT), number, seed):
                 done.append(one)
                 print(" | ".join(one.row().values()), flush=True)
+                if record:
+                    write_record(seed, done)
     finally:
         home.end()
-    if record:
-        file = RESULTS / "random-faults.json"
-        earlier = json.loads(file.read_text("utf-8"))["runs"] if file.exists() else {}
-        runs = earlier | {str(seed): [asdict(one) for one in done]}
-        content = {"rows": summary([Injection(**one) for ones in runs.values() for one in ones]), "runs": runs}
-        file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     violated = [one for one in done if one.violations]
     if violated:
         raise SystemExit(f"{len(violated)} of {number} injections violated a promise; the logs are in {scratch}")
+
+
+def write_record(seed: int, done: list[Injection]) -> None:
+    """Add the injections of a `seed` to the record, so that a night that is cut short is recorded so far."""
+    file = RESULTS / "random-faults.json"
+    earlier = json.loads(file.read_text("utf-8"))["runs"] if file.exists() else {}
+    runs = earlier | {str(seed): [asdict(one) for one in done]}
+    content = {"rows": summary([Injection(**one) for ones in runs.values() for one in ones]), "runs": runs}
+    file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def main() -> None:

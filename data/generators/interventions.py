@@ -10,7 +10,7 @@ a silo with an experiment, the mechanism of a target is
 Only the randomised mechanism cuts a target off from its causes.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
