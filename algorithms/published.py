@@ -74,7 +74,7 @@ NOTEARS_ADMM = {
         | _from(f"{PROGRAM}: XᵀX / (n·K)", mean_loss=True)
         | _from(f"{PROGRAM}: no rule to stop early", tolerance=1e-12)
         | _from(f"{PROGRAM}; example `linear`", l1=0.01)
-        | _from("§6, Methods; `postprocess`", threshold=0.3, repair=True)
+        | _from("§6, Methods; `postprocess`", threshold=0.3, repair="threshold")
         | _from("Eq. 8 leaves B_jj free", loops=True),
     ),
     "fed-bnsl": _fassy(
@@ -101,7 +101,7 @@ NOTEARS_MLP_ADMM = {
         | _from(f"{MLP_PROGRAM}: no rule to stop early", tolerance=1e-12, h_tolerance=1e-12)
         | _from(f"{MLP_PROGRAM}: `lambda2` is not used", l2=0.0)
         | _from(f"{MLP_PROGRAM}: L-BFGS-B to its end", steps=15_000)
-        | _from("§6, Methods; `postprocess`", threshold=0.3, repair=True),
+        | _from("§6, Methods; `postprocess`", threshold=0.3, repair="threshold"),
     ),
 }
 SHARES = {

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
-from ..graphs.dag import break_cycles
+from ..graphs.dag import break_cycles, strongest_acyclic
 from ..graphs.structure import Structure, stacked
 from ..secure.masks import FRACTION_BITS
 from ..statistics.moments import to_multiples
@@ -337,13 +337,15 @@ def converged(server: Server, settings: ConsensusSettings) -> bool:
 def structure(server: Server, graph: FloatArray, settings: ConsensusSettings) -> Structure:
     """The `graph` of W `[(lags + 1)·d, d]` without entries of magnitude τ or less; required edges are kept anyway.
 
-    With `repair`, cycles are broken. The `scores` are the absolute values of all entries.
+    Cycles are removed as `repair` says. The `scores` are the absolute values of all entries.
     """
     d = len(server.variables)
     edges = np.abs(graph) > settings.threshold
     edges[:d] |= server.prior.required
     weights = np.where(edges, graph, 0.0)
-    within = break_cycles(weights[:d])[0] if settings.repair else weights[:d]
+    within = weights[:d]
+    if settings.repair != "no":
+        within = break_cycles(within)[0] if settings.repair == "cycles" else strongest_acyclic(within)
     return stacked(server.variables, np.vstack([within, weights[d:]]), np.abs(graph))
 
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ..core.schema import AUTO, Schema
 from ..core.settings import Auto, Count, CountOrNone, Factor, NonNegative, Positive, Settings
@@ -38,8 +38,9 @@ class ConsensusSettings(Settings):
     """h below which the graph counts as acyclic, in runs that do not fix the order"""
     threshold: NonNegative = 0.3
     """τ: edges of at most this absolute weight are dropped"""
-    repair: bool = False
-    """drop the weakest edges on remaining cycles"""
+    repair: Literal["no", "cycles", "threshold"] = "no"
+    """how cycles are removed; cycles: drop the weakest edges on cycles; threshold: drop the weakest edges of the graph
+    until it has no cycle, as Ng & Zhang do"""
     center: bool = False
     """subtract each silo's own column means first"""
 

@@ -155,9 +155,6 @@ def break_cycles(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], int
     Of the edges that are still on a cycle, the edge with the least |weight| is dropped repeatedly; of several, the
     first in the matrix. One pass from weak to strong suffices, because dropping an edge creates no cycle. `weights`
     `[n_variables, n_variables]` is not modified.
-
-    Ng & Zhang 2022, §6 (NOTEARS-ADMM) instead raise the threshold τ until the edges with |W| ≥ τ form an acyclic graph,
-    which also drops weak edges that are on no cycle.
     """
     graph = weights != 0
     sources, targets = np.nonzero(edges_on_cycles(graph))
@@ -168,6 +165,20 @@ def break_cycles(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], int
             graph[i, j] = False
             dropped += 1
     return np.where(graph, weights, 0.0), dropped
+
+
+def strongest_acyclic(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`weights` `[n_variables, n_variables]` without the weakest edges of the graph, so many that it has no cycle.
+
+    This also drops weak edges that are on no cycle (the program of Ng & Zhang 2022).
+    """
+    kept = weights.copy()
+    sources, targets = np.nonzero(kept)
+    for e in np.argsort(np.abs(kept[sources, targets]), kind="stable"):
+        if not edges_on_cycles(kept != 0).any():
+            break
+        kept[sources[e], targets[e]] = 0.0
+    return kept
 
 
 def reachable(adjacency: NDArray[np.bool_], start: Collection[int]) -> NDArray[np.bool_]:

@@ -89,7 +89,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
         "secure-linear": Change(9.0),
         "secure-sum": Change(9.0),
     },
-    "repair": Change(True, {"threshold": 0.0, "fix_order": False, "rounds": 3}),
+    "repair": Change("cycles", {"threshold": 0.0, "fix_order": False, "rounds": 3}),
     "center": {"": Change(False), "var": Change(True)},
     "scaled": {
         "": Change(False),

@@ -15,6 +15,7 @@ from fedbnsl.algorithms.graphs.dag import (
     find_cycle,
     is_acyclic,
     reachable,
+    strongest_acyclic,
     topological_order,
 )
 from tests.algorithms.graphs.dags import dags
@@ -47,6 +48,18 @@ def test_edges_on_cycles_are_those_whose_head_reaches_their_tail(graph):
     for i, j in np.argwhere(graph):
         expected[i, j] = nx.has_path(to_nx(graph), j, i)
     np.testing.assert_array_equal(edges_on_cycles(graph), expected)
+
+
+@checked
+@given(digraphs(), st.randoms(use_true_random=False))
+def test_the_strongest_edges_without_a_cycle_are_as_many_as_there_can_be(graph, random):
+    weights = np.where(graph, [[random.uniform(0.1, 1.0) for _ in row] for row in graph], 0.0)
+    kept = strongest_acyclic(weights)
+    assert is_acyclic(kept != 0)
+    dropped, left = np.abs(weights[(weights != 0) & (kept == 0)]), np.abs(kept[kept != 0])
+    assert dropped.size == 0 or dropped.max() < left.min(initial=np.inf)
+    if dropped.size:
+        assert not is_acyclic(weights >= dropped.max())
 
 
 @pytest.mark.parametrize("d", [SMALL, SMALL + 1])

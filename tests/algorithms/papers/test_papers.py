@@ -4,7 +4,9 @@ The preset's terms are those of a mean over the silos, where some papers have a 
 tolerance of convergence is set to nearly zero, because the printed loops run for a given number of rounds.
 """
 
+import json
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +30,7 @@ from fedbnsl.algorithms.score.settings import ScoreSettings
 from fedbnsl.data.federated import time_series
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.tasks.transport.in_process import InProcessFederation
+from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 ROUNDS = 15
 EXACTLY = {"rounds": ROUNDS, "tolerance": 1e-15}
@@ -143,3 +145,37 @@ def test_fed_ges(quota: float) -> None:
     np.testing.assert_array_equal(server.own, np.array(own))
     np.testing.assert_array_equal(structure.adjacency != 0, fused)
     assert fused.any()
+
+
+def frozen(name: str) -> list[dict[str, Any]]:
+    """The outputs of a published program, with their input; its file states the provenance."""
+    content = json.loads((Path(__file__).parents[2] / "references" / f"{name}.json").read_text())
+    return list(content["cases"])
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_the_program_of_ng_and_zhang(case: int) -> None:
+    """Its L-BFGS takes subgradients of λ‖W‖₁ and stops early, so weights differ, and with them edges near τ."""
+    one = frozen("notears_admm")[case]
+    rows, published = np.array(one["rows"]), np.array(one["weights"])
+    tables = {f"s{k:02}": table for k, table in enumerate(np.split(rows, one["silos"]))}
+    names = tuple(f"x{v}" for v in range(rows.shape[1]))
+    algorithm = registry.build(registry.specify("notears-admm", {"preset": "paper"}))
+    *_, last = rounds(algorithm, federate(tables, names))
+    np.testing.assert_allclose(last.server.W, published, atol=0.1)
+    ours, theirs = algorithm.structure(last.server).weights != 0, np.zeros(published.shape, bool)
+    theirs[tuple(np.array(one["edges"]).T)] = True
+    assert (np.abs(np.abs(published[ours != theirs]) - 0.3) < 0.1).all()
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_the_program_of_chen_ma_and_yue(case: int) -> None:
+    """It stops once h vanishes, before the silos agree, and updates β with the W before the step."""
+    one = frozen("fdbnl")[case]
+    tables = {f"s{k}": np.array(table) for k, table in enumerate(one["tables"])}
+    silos, d = len(tables), len(one["W"])
+    schema = time_series(tables, {silo: (len(table),) for silo, table in tables.items()}, tuple("abcdef"[:d]))
+    terms = {"l1": one["lambda_w"] / silos, "lagged_price": one["lambda_a"] / one["lambda_w"], "rho1": 1.0 / silos}
+    _, server = run("fdbnl", schema, tables, lags=1, **terms)
+    np.testing.assert_allclose(server.W, np.vstack([one["W"], one["A"]]), atol=0.03)
+    np.testing.assert_array_equal(np.abs(server.W[:d]) > 0.3, np.abs(np.array(one["W"])) > 0.3)
