@@ -5,8 +5,8 @@
 
 A topic is a Markdown file with placeholders: `{{ er-d20 }}` stands for the table of `results/er-d20.json`, and
 `{{ er-d20: run | SHD }}` for these columns of it. A figure is therefore stored once, in the file that its benchmark
-wrote. `{{ verdicts-PAPER }}` stands for the table of the verdicts on that paper in `papers/verdicts.toml`, with figures
-of `results/*.json`.
+wrote. `{{ verdicts-PAPER }}` stands for the table of the verdicts on that paper in `papers/verdicts.toml`, and
+`{{ headlines }}` for the headlines of all papers, with figures of `results/*.json`.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 TOPICS, RESULTS, INDEX = HERE / "topics", HERE / "results", HERE / "RESULTS.md"
-VERDICTS = "verdicts-"
+VERDICTS, HEADLINES = "verdicts-", "headlines"
 PLACEHOLDER = re.compile(r"^\{\{ ([\w-]+)(?:: (.*?))? \}\}$", re.MULTILINE)
 GENERATED = "<!-- Written by `python benchmarks/pages.py`: edit benchmarks/topics and run it again. -->\n"
 
@@ -35,25 +35,53 @@ def recorded(name: str) -> list[dict[str, Any]]:
     """The rows of `results/NAME.json`, or the verdicts on a paper."""
     if name.startswith(VERDICTS):
         return verdicts(name.removeprefix(VERDICTS))
+    if name == HEADLINES:
+        return headlines()
     content = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     rows: list[dict[str, Any]] = content["rows"]
     return rows
 
 
+def judged(kind: str) -> list[dict[str, Any]]:
+    """The entries of a `kind` in `papers/verdicts.toml`."""
+    found: list[dict[str, Any]] = tomllib.loads((HERE / "papers" / "verdicts.toml").read_text(encoding="utf-8"))[kind]
+    return found
+
+
 def verdicts(paper: str) -> list[dict[str, Any]]:
     """A row for each table and figure of `paper`: what its text says, our figures, the verdict, the command."""
-    items = tomllib.loads((HERE / "papers" / "verdicts.toml").read_text(encoding="utf-8"))["item"]
     return [
         {
             "table or figure": one["item"],
             "the paper": one["published"],
-            "ours": "<br>".join(map(looked_up, one["ours"])),
+            "ours, with its settings": figures(one.get("settings", [])),
+            "ours, by default": figures(one.get("default", [])),
+            "`secure-linear`, `secure-boss`": figures(one.get("best", [])),
             "verdict": one["verdict"],
             "command": f"`{one['command']}`" if one["command"] else "",
         }
-        for one in items
+        for one in judged("item")
         if one["paper"] == paper
     ]
+
+
+def headlines() -> list[dict[str, Any]]:
+    """A row for each paper: its headline, how to repeat it, and what a user should run today instead."""
+    return [
+        {
+            "paper": one["paper"],
+            "headline": one["headline"],
+            "with its settings": f"`{one['repeat']}`<br>{figures(one['settings'])}",
+            "run today": f"`{one['today']}`<br>{figures(one['best'])}",
+            "why": one["why"],
+        }
+        for one in judged("headline")
+    ]
+
+
+def figures(sources: list[str]) -> str:
+    """The figures of several sources, in lines."""
+    return "<br>".join(map(looked_up, sources))
 
 
 def looked_up(source: str) -> str:

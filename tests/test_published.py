@@ -1,5 +1,6 @@
 """The published settings: every preset is what the table says, and every spec of a paper runs that paper's settings."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,14 @@ def test_a_preset_has_the_published_values() -> None:
             assert {name: getattr(settings, name) for name in one.values} == {
                 name: value for name, (value, _) in one.values.items()
             }
+
+
+RECORDED = [path for path in SPECS if (path.parents[1] / "results" / f"papers-{path.stem}.json").exists()]
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_recorded_figures_are_of_the_spec_as_it_is(path: Path) -> None:
+    content = json.loads((path.parents[1] / "results" / f"papers-{path.stem}.json").read_text("utf-8"))
+    spec = read_spec(path)
+    cells = {(one.source.name, one.learner.name, one.seed) for one in spec.cells()}
+    assert {(run["data"], run["algorithm"], run["seed"]) for run in content["runs"]} == cells
