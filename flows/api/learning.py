@@ -21,7 +21,7 @@ import numpy as np
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO
-from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, foreign_text
+from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, choices_text, foreign_text
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import NO_DECLARATION, declarations
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
@@ -109,7 +109,7 @@ CLOSE = 0.7
 
 
 def check_keywords(algorithm: str, params: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for a keyword that resembles an option of `learn` and is not a parameter of the algorithm."""
+    """Raise `BadInput` for a keyword that is neither an option of `learn` nor a parameter of the algorithm."""
     if algorithm not in (*registry.ALGORITHMS, AUTO):
         return
     known = registry.parameter_names(algorithm) if algorithm != AUTO else ()
@@ -120,6 +120,8 @@ def check_keywords(algorithm: str, params: Mapping[str, Any]) -> None:
             raise BadInput(
                 f"'{name}' is neither an option of learn nor a parameter of {algorithm}: did you mean {near[0]}?"
             )
+        if algorithm != AUTO and name not in (*known, "preset"):
+            raise BadInput(f"unknown parameter '{name}' of {algorithm}: {choices_text(name, known)}")
 
 
 Table = Union["pd.DataFrame", "NDArray[np.generic]"]

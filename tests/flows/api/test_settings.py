@@ -10,6 +10,7 @@ from fedbnsl import settings
 from fedbnsl.algorithms.constraint.settings import ConstraintSettings
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.registry import ALGORITHMS, parameter_names, specify
+from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.flows.api.learning import requested_algorithm
 
 
@@ -79,3 +80,10 @@ def test_the_package_completes_what_it_has():
     assert fedbnsl.settings.FedSparse is settings.FedSparse
     with pytest.raises(AttributeError, match="has no attribute 'lern'"):
         _ = fedbnsl.lern
+
+
+def test_a_value_of_any_kind_for_an_unknown_parameter_names_the_parameter():
+    data = discrete(4, 2, 50, 1)
+    for value in (1, "G2", {"x1": 1}, [0.1], None):
+        with pytest.raises(BadInput, match="unknown parameter 'evidence' of fed-pc: available: alpha"):
+            fedbnsl.learn(data, "fed-pc", evidence=value)
