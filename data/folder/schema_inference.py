@@ -257,41 +257,37 @@ def _kinds(
 
     `as_labels` says that integers with few values are labels, even if no other column has words or fractions.
     """
-    declared_kinds = {name: declared.kind_of(name) for name in columns}
-    texts = {
-        name
-        for name, column in columns.items()
-        if declared_kinds[name] is None and (column.labelled or _is_text(place, name, column))
-    }
-    fractions = any(not column.whole for name, column in columns.items() if declared_kinds[name] != "discrete")
-    labels = bool(texts or declared.levels) or "discrete" in declared_kinds.values()
-    open_columns = (
-        {name: column for name, column in columns.items() if declared_kinds[name] is None}
-        if not (declared.kind is None and declared.levels and not fractions)
-        else {}
-    )
-    few = {name for name, one in open_columns.items() if is_code(one, declared, labels=True, fractions=True)}
-    # Two values have no distances, so columns that all have two values are labels.
-    apart = as_labels or (len(few) > 1 and all(len(columns[name].labels or ()) == 2 for name in few))
-    coded = few if apart and not labels and not fractions else set()
-    counts = count_codings({name: one for name, one in open_columns.items() if name not in texts | coded})
+    kinds: dict[str, ColumnKind | None] = {name: declared.kind_of(name) for name in columns}
+    undeclared = {name: column for name, column in columns.items() if kinds[name] is None}
+    texts = {name for name, one in undeclared.items() if one.labelled or _is_text(place, name, one)}
+    fractions = any(not column.whole for name, column in columns.items() if kinds[name] != "discrete")
+    labels = bool(texts or declared.levels) or "discrete" in kinds.values()
+    numbers = {name: column for name, column in undeclared.items() if name not in texts}
+    coded = set() if labels or fractions else _codes_alone(numbers, declared, as_labels=as_labels)
+    all_discrete = declared.kind is None and bool(declared.levels) and not fractions
+    counts = {} if all_discrete else count_codings({name: one for name, one in numbers.items() if name not in coded})
     counts |= {
         name: columns[name].majority(lambda part: part.counted, "") or "anscombe"
         for name, kind in declared.columns.items()
         if kind == "count" and name in columns
     }
-    days = declared.reading.dates == "days"
-    kinds: dict[str, ColumnKind] = {}
-    for name, column in columns.items():
-        kind = declared_kinds[name]
-        if kind is None and name in texts:
-            kind = "continuous" if days and column.dates else "discrete"
-        elif kind is None:
-            code = name not in counts and is_code(column, declared, labels=labels, fractions=fractions)
-            code |= name in coded
-            kind = "discrete" if code else "continuous"
-        kinds[name] = kind
-    return kinds, counts
+    codes = coded | {
+        name
+        for name, column in numbers.items()
+        if name not in counts and is_code(column, declared, labels=labels, fractions=fractions)
+    }
+    days = {name for name in texts if declared.reading.dates == "days" and columns[name].dates}
+    discrete = (texts - days) | codes
+    inferred: dict[str, ColumnKind] = {name: "discrete" if name in discrete else "continuous" for name in columns}
+    return {name: kind or inferred[name] for name, kind in kinds.items()}, counts
+
+
+def _codes_alone(columns: Mapping[str, JointColumn], declared: Declared, *, as_labels: bool) -> set[str]:
+    """The columns of codes in a table of integers only: all that have few values, or none."""
+    few = {name for name, one in columns.items() if is_code(one, declared, labels=True, fractions=True)}
+    # Two values have no distances, so columns that all have two values are labels.
+    two_values = len(few) > 1 and all(len(columns[name].labels or ()) == 2 for name in few)
+    return few if as_labels or two_values else set()
 
 
 def is_code(column: JointColumn, declared: Declared, *, labels: bool, fractions: bool) -> bool:
@@ -307,9 +303,9 @@ def is_code(column: JointColumn, declared: Declared, *, labels: bool, fractions:
 
 def _is_text(place: str, name: str, column: JointColumn) -> bool:
     """Whether a column has labels rather than numbers; raises `BadInput` for a mixture that looks like a mistake."""
-    words = column.words - column.number_like
     if not column.words:
         return False
+    words = column.words - column.number_like
     if words >= column.numbers + column.number_like:
         if column.whole or column.labels is not None:
             return True

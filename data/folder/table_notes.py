@@ -45,11 +45,9 @@ def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str
         )
     if codes := [name for name in numeric if name in schema.levels]:
         most = max(codes, key=lambda name: len(schema.levels[name]))
-        alone = all(columns[name].whole and not columns[name].words for name in schema.variables)
-        why = ", as they depend on each other as labels do, or have two values" if alone else ""
         yield (
-            f"codes: few distinct integers in {listed(codes, 12)} are read as labels{why}; if one is a quantity, "
-            f'declare it in about.json, as in {{"columns": {{"{most}": "continuous"}}}}'
+            f"codes: few distinct integers in {listed(codes, 12)} are read as labels{_why(columns)}; if one is a "
+            f'quantity, declare it in about.json, as in {{"columns": {{"{most}": "continuous"}}}}'
         )
     few = [name for name in numeric if name not in (*schema.levels, *counts) and _few(columns[name])]
     if few and declared.kind is None:
@@ -57,6 +55,12 @@ def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str
             f"integers with few values: {listed(few)} are read as numbers; for labels declare "
             f'{{"columns": {{"{few[0]}": "discrete"}}}} in about.json'
         )
+
+
+def _why(columns: Columns) -> str:
+    """The reason for labels in a table of integers only, as the end of a phrase; empty for other tables."""
+    alone = all(column.whole and not column.words for column in columns.values())
+    return ", as they depend on each other as labels do, or have two values" if alone else ""
 
 
 def _few(column: JointColumn) -> bool:

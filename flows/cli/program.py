@@ -3,7 +3,7 @@
 import sys
 
 
-def main() -> None:
+def program() -> None:
     """Import the command line and run it; see `flows.cli.main`."""
     try:
         from .main import main as run

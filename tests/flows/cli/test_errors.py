@@ -262,8 +262,8 @@ class Interrupt:
     def find_spec(self, name, path, target=None):
         if name == sys.argv[1]: raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupt())
-from fedbnsl.flows.cli.program import main
-main()
+from fedbnsl.flows.cli.program import program
+program()
 """
     for module in ("fedbnsl.flows.cli.main", "typer", "typer.core", "fedbnsl.algorithms.errors"):
         command = [sys.executable, "-c", interrupt, module]
