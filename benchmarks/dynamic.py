@@ -87,14 +87,15 @@ def table1() -> None:
 
 
 def connectivity(title: str, settings: Mapping[str, tuple[int, float, str]]) -> None:
-    """Show `title`: K = 6 silos with structures of their own and 6d windows each, by label (d, degree, paper)."""
+    """Show `title`: K = 6 silos with structures of their own and 6d windows each, by label (d, degree, paper).
+
+    The paper's settings are those of `papers/dynamic-table-2.yaml` and `papers/dynamic-table-3.yaml`.
+    """
     cells = []
     for said, (d, degree, paper) in settings.items():
         make, seeds = own(d, 6, 6 * d, degree), SEEDS if d <= 10 else SOME
-        preset, of = {"preset": "paper" if d <= 10 else "paper-large"}, SEEDS if d <= 10 else FEW
         cells += [
             Cell(f"pfdbnl, {said}", "pfdbnl", make, paper=paper, asked="beside the paper", seeds=seeds),
-            Cell(f"pfdbnl, paper's settings, {said}", "pfdbnl", make, preset, paper, seeds=of),
             Cell(f"fdbnl, {said}", "fdbnl", make),
             Cell(f"secure-sum, {said}", "secure-sum", make),
         ]
