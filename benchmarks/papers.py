@@ -17,7 +17,13 @@ from fedbnsl.flows.benchmark.runner import run_benchmark
 from fedbnsl.flows.benchmark.spec import read_spec
 
 SPECS, RESULTS = (Path(__file__).parent / name for name in ("papers", "results"))
-COLUMNS = {"shd": ("SHD", 1), "tpr": ("TPR", 2), "fdr": ("FDR", 2), "formula_megabytes": ("MB (formula)", 2)}
+COLUMNS = {
+    "shd": ("SHD", 1),
+    "tpr": ("TPR", 2),
+    "fdr": ("FDR", 2),
+    "edges": ("edges", 1),
+    "formula_megabytes": ("MB (formula)", 2),
+}
 """column of `results.csv` -> the label and the digits of its mean and standard deviation"""
 
 

@@ -29,7 +29,7 @@ from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 SEEDS = range(2, 7)
 ROWS = 5000
-FUSIONS = {"C50": 0.5, "C25": 0.25, "UNION": 0.0}
+FUSIONS = {"C50": 0.5, "C25": 0.25, "UNION, guarded": 0.0}
 
 # The published program on one data set: SMHD of C50, C25, UNION, and of one-shot GES (empty: not measured).
 PUBLISHED: dict[tuple[str, int], tuple[int | str, ...]] = {
