@@ -130,7 +130,7 @@ def figures(name: str) -> Iterator[str]:
     for topic in sorted((ROOT / "benchmarks/topics").glob("*.md")):
         text = topic.read_text("utf-8")
         title = text.partition("\n")[0].removeprefix("# ")
-        for recorded in re.findall(r"^\{\{ (?!verdicts-)([\w-]+)", text, re.MULTILINE):
+        for recorded in re.findall(r"^\{\{ (?!verdicts-|headlines)([\w-]+)", text, re.MULTILINE):
             rows = json.loads((ROOT / f"benchmarks/results/{recorded}.json").read_text("utf-8"))["rows"]
             named = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
             own = [row for row in rows if any(isinstance(one, str) and named.search(one) for one in row.values())]

@@ -132,7 +132,7 @@ def test_a_cycle_that_is_left_says_so_and_is_broken_only_when_asked() -> None:
     structure = algorithm.structure(run[-1].server)
     assert run[-1].outcome == "out of rounds"
     assert not structure.acyclic
-    repaired, again = learn("fed-sparse", data, fix_order=False, rounds=2, threshold=0.05, repair=True)
+    repaired, again = learn("fed-sparse", data, fix_order=False, rounds=2, threshold=0.05, repair="cycles")
     assert repaired.structure(again[-1].server).acyclic
 
 

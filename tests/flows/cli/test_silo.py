@@ -11,7 +11,8 @@ from pyarrow import parquet
 from pyarrow.csv import write_csv
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.profile import ColumnProfile
+from fedbnsl.data.folder.profile import ColumnProfile, Profile
+from fedbnsl.data.folder.tally import dependence
 from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.cli.silo import FACTS, check_silo, column_facts, disclosure_lines, serve_silo
@@ -56,6 +57,27 @@ def test_a_silo_serves_by_the_settings_of_its_file(workers, tmp_path, monkeypatc
 def test_every_fact_about_a_column_that_is_sent_is_printed():
     """A new field of the description must have words, or a reason why it has none."""
     assert {field.name for field in fields(ColumnProfile)} == {*FACTS, "labels", "odd"}
+
+
+def test_every_other_field_of_a_description_is_known_here():
+    """`disclosure_lines` prints all of them but `notes`, which may name a cell, and which the lines do not repeat."""
+    known = {"rows", "columns", "notes", "left_out", "derived", "conditions", "dependence"}
+    assert {field.name for field in fields(Profile)} == known
+
+
+def test_the_dependence_of_integers_is_printed(tmp_path):
+    folder = tmp_path / "study"
+    init_federation(folder, ["a", "b"], "127.0.0.1:8786")
+    codes = np.random.default_rng(1).integers(0, 3, (60, 2))
+    (folder / "a" / "rows.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in codes))
+    allow_descriptions(folder / "a" / "silo.toml")
+    (line,) = (
+        line
+        for line in disclosure_lines(read_silo_file(folder / "a" / "silo.toml", None, None))
+        if line.startswith("  dependence")
+    )
+    gains = dependence(codes.astype(float))
+    assert line.endswith("as labels {}, as numbers {}, as labels by chance {}".format(*gains))
 
 
 def test_facts_about_a_column_are_printed_as_an_owner_reads_them():
