@@ -103,6 +103,11 @@ FACTS = {
 """by field of `ColumnProfile`, how `silo check` prints it; labels have a line of their own, and `odd` is not sent"""
 
 
+DEPENDENCE = (
+    "  dependence of its integers with few values, in nats: as labels {}, as numbers {}, as labels by chance {}"
+)
+
+
 def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
     """Lines on what a coordinator receives before round 1: rows, columns with all facts, labels, lengths of series.
 
@@ -119,10 +124,7 @@ def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
         lines += [f"  labels of {name}: {', '.join(those)}" for name, those in labels.items()]
         lines += [f"  {name} follows from {', '.join(sources)}" for name, _, *sources in profile.derived]
         lines += [f"  rows in condition {name}: {rows}" for name, rows in profile.conditions]
-        if any(profile.dependence):
-            as_labels, as_numbers, by_chance = profile.dependence
-            gains = f"as labels {as_labels}, as numbers {as_numbers}, as labels by chance {by_chance}"
-            lines.append(f"  dependence of integers with few values on each other, in nats: {gains}")
+        lines += [DEPENDENCE.format(*profile.dependence)] * any(profile.dependence)
     if isinstance(described, DescribedSeries):
         lengths = ", ".join(map(str, described.stretches))
         lines.append(f"  time step {described.step:g}, unbroken stretches of so many rows: {lengths}")
