@@ -141,7 +141,7 @@ def test_a_cycle_that_is_left_says_so_and_is_broken_only_when_asked() -> None:
 def test_with_few_rows_the_defaults_are_no_worse_than_the_papers(variables: int, silos: int, rows: int) -> None:
     """The settings of Ng & Zhang 2022, Figures 1 and 5; with a constant λ, the default had 15.8 and 23.2 errors."""
     errors = {"default": 0.0, "paper": 0.0, "fed-sparse": 0.0}
-    for seed in range(60, 66):
+    for seed in range(60, 63 if silos > 10 else 66):
         data = homogeneous(variables, silos, rows, seed)
         for name, learner, params in (
             ("default", "notears-admm", {}),
