@@ -41,7 +41,7 @@ def complaints(spec: Spec) -> list[str]:
         if changed := set(learner.params) - WORDS - set(one.free):
             wrong.append(f"{learner.name}: has its own {changed}")
         silos = cell.source.options["silos"]
-        if one.silos and silos != one.silos and spec.repeats in one.of:
+        if one.silos and silos != one.silos and preset in expected.get(learner.algorithm, ()):
             wrong.append(f"{learner.name}: {silos} silos instead of {one.silos}")
     claiming = {one.algorithm for one in spec.learners if CLAIM in one.name}
     return wrong + [f"{learner} does not run {CLAIM}" for learner in expected if learner not in claiming]
@@ -69,6 +69,13 @@ def test_a_spec_with_other_settings_is_refused(tmp_path: Path, old: str, new: st
     assert old in text
     (tmp_path / "other.yaml").write_text(text.replace(old, new))
     assert any(one.endswith(complaint) for one in complaints(read_spec(tmp_path / "other.yaml")))
+
+
+def test_a_spec_with_another_number_of_silos_is_refused(tmp_path: Path) -> None:
+    """The spec is of the last of the items of its preset, and ρ₁ is divided by the number of silos."""
+    text = next(path for path in SPECS if path.stem == "structure-dp-figure-5").read_text()
+    (tmp_path / "other.yaml").write_text(text.replace("silos: 8", "silos: 4"))
+    assert "fed-sparse, paper's settings: 4 silos instead of 8" in complaints(read_spec(tmp_path / "other.yaml"))
 
 
 def test_a_preset_has_the_published_values() -> None:

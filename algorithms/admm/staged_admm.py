@@ -205,14 +205,10 @@ def open_server(
 ) -> Server:
     """The server's state before round 1."""
     shape = consensus.shape_of(model, schema)
-    plain, rows = (
-        consensus.open_server(schema, shape[0], settings, mean_loss=mean_loss),
-        sum(schema.windows(model.lags).values()),
-    )
-    last, phase = (
-        last_stage(shape, rows, plain.l1, relax=settings.relax),
-        first_phase(model.possible(plain.prior.possible)),
-    )
+    plain = consensus.open_server(schema, shape[0], settings, mean_loss=mean_loss)
+    rows = sum(schema.windows(model.lags).values())
+    last = last_stage(shape, rows, plain.l1, relax=settings.relax)
+    phase = first_phase(model.possible(plain.prior.possible))
     # With few rows, an automatic λ is large. A small ρ₂ would then let the server set most entries to zero.
     rho2 = max(plain.rho2, plain.l1 / MAX_DROP) if l1_at_server and settings.l1 == AUTO else plain.rho2
     state = vars(plain) | {"rho2": rho2, "full_rho2": rho2}

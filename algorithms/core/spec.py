@@ -7,7 +7,7 @@ on first use (`lazy_factory`). It also states what the algorithm can do.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
@@ -223,9 +223,14 @@ def parse_settings(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
     values = {}
     for key, value in given.items():
         if key not in available:
-            raise BadInput(f"unknown parameter '{key}' of {name}: {choices_text(key, available)}")
+            raise unknown_parameter(name, key, available)
         values[key] = parse_value(f"parameter {key} of {name}", hints[key], value)
     return replace(entry.presets[preset], **values) if preset else entry.config(**values)
+
+
+def unknown_parameter(name: str, key: str, available: Collection[str]) -> BadInput:
+    """The error for the parameter `key`, which the algorithm `name` does not have."""
+    return BadInput(f"unknown parameter '{key}' of {name}: {choices_text(key, available)}")
 
 
 def parse_value(label: str, kind: Any, value: Any) -> Any:

@@ -36,7 +36,8 @@ def table_notes(
 
 
 def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
-    numeric = [name for name in schema.variables if not columns[name].words and declared.kind_of(name) is None]
+    open_kinds = [name for name in schema.variables if declared.kind_of(name) is None and not columns[name].labelled]
+    numeric = [name for name in open_kinds if not columns[name].words]
     counts = [name for name in schema.counts if name in numeric]
     if counts:
         yield (
@@ -45,8 +46,9 @@ def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str
         )
     if codes := [name for name in numeric if name in schema.levels]:
         most = max(codes, key=lambda name: len(schema.levels[name]))
+        why = _why(columns, declared)
         yield (
-            f"codes: few distinct integers in {listed(codes, 12)} are read as labels{_why(columns)}; if one is a "
+            f"codes: few distinct integers in {listed(codes, 12)} are read as labels{why}; if one is a "
             f'quantity, declare it in about.json, as in {{"columns": {{"{most}": "continuous"}}}}'
         )
     few = [name for name in numeric if name not in (*schema.levels, *counts) and _few(columns[name])]
@@ -57,9 +59,12 @@ def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str
         )
 
 
-def _why(columns: Columns) -> str:
+def _why(columns: Columns, declared: Declared) -> str:
     """The reason for labels in a table of integers only, as the end of a phrase; empty for other tables."""
-    alone = all(column.whole and not column.words for column in columns.values())
+    alone = all(
+        column.whole and not (column.words or column.labelled) and declared.kind_of(name) != "discrete"
+        for name, column in columns.items()
+    )
     return ", as they depend on each other as labels do, or have two values" if alone else ""
 
 

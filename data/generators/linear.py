@@ -135,7 +135,9 @@ def _draw(
 def parameters_of(plan: LinearSettings) -> dict[str, Any]:
     """The parameters for `about.json`; `standardise` only if it is on."""
     described = {**asdict(plan), "edges": plan.expected_edges}
-    return described if described.pop("standardise") is False else described | {"standardise": True}
+    if not plan.standardise:
+        del described["standardise"]
+    return described
 
 
 def _about(generator: str, source: str, parameters: dict[str, Any]) -> dict[str, Any]:

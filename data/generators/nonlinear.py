@@ -3,8 +3,6 @@
 Source: Zheng et al. 2020, §5 (the `mlp` model of their program); Ng & Zhang 2022, §6.
 """
 
-from dataclasses import asdict
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
@@ -15,7 +13,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..defaults import GRAPH, Graph
 from ..federated import FederatedData, continuous, silo_names
-from .linear import LinearSettings
+from .linear import LinearSettings, parameters_of
 from .random_graphs import random_dag, random_weights, variable_names
 from .sampling import draw_noise
 
@@ -46,7 +44,7 @@ def nonlinear(
         for number, silo in enumerate(silo_names(silos))
     }
     names = variable_names(variables)
-    parameters = {key: value for key, value in asdict(plan).items() if key not in ("seed", "noise", "standardise")}
+    parameters = {key: value for key, value in parameters_of(plan).items() if key not in ("seed", "noise")}
     about = {
         "kind": "continuous",
         "generator": "nonlinear",

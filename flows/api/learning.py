@@ -21,7 +21,8 @@ import numpy as np
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO
-from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, choices_text, foreign_text
+from fedbnsl.algorithms.core.spec import unknown_parameter
+from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, foreign_text
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import NO_DECLARATION, declarations
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
@@ -121,7 +122,7 @@ def check_keywords(algorithm: str, params: Mapping[str, Any]) -> None:
                 f"'{name}' is neither an option of learn nor a parameter of {algorithm}: did you mean {near[0]}?"
             )
         if algorithm != AUTO and name not in (*known, "preset"):
-            raise BadInput(f"unknown parameter '{name}' of {algorithm}: {choices_text(name, known)}")
+            raise unknown_parameter(algorithm, name, known)
 
 
 Table = Union["pd.DataFrame", "NDArray[np.generic]"]

@@ -21,6 +21,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -167,10 +168,9 @@ def spec_of(
         twice = next((one for one in names if names.count(one) > 1), None)
         if twice is not None:
             raise BadInput(f"{kind}: two are called {quoted(twice)}: give them a name each")
-    spec = Spec(name, sources, learners, _seeds(seeds), repeats)
-    for _ in spec.cells():
-        pass  # each has a preset
-    return spec
+    for source, learner in product(sources, learners):
+        _on(learner, source)
+    return Spec(name, sources, learners, _seeds(seeds), repeats)
 
 
 def _listed(given: Any, key: str) -> list[Any]:

@@ -51,6 +51,8 @@ COMMANDS = {
 """every command with its line in the help; the `app` of a command is in the module of the same name in this package"""
 
 NOT_WRITTEN = "the output cannot be written"
+NO_TEMPORARY_FOLDER = "No usable temporary directory"
+"""what `tempfile` says if it can write to no folder"""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """the errors of a full disk; without the name of a file, the output is on this disk"""
 ENVIRONMENT_ERRORS = (
@@ -204,8 +206,8 @@ def fault_of_environment(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.errno in FULL:
         return f"{NOT_WRITTEN}: {error.strerror}"
-    if isinstance(error, FileNotFoundError) and error.filename is None:
-        return str(error.strerror)  # Python finds no folder for temporary files that it can write to
+    if isinstance(error, OSError) and str(error.strerror).startswith(NO_TEMPORARY_FOLDER):
+        return str(error.strerror)
     return ""
 
 

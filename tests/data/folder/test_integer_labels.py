@@ -1,4 +1,4 @@
-"""Integers that are labels: told by the column's type in the file, or by how the columns depend on each other."""
+"""Which integers are labels: the type of a column says so, or the dependence of the columns on each other."""
 
 import numpy as np
 import pandas as pd
@@ -96,3 +96,17 @@ def test_python_is_warned_as_the_command_line_is():
     frames = {silo: pd.DataFrame({"x": rng.normal(size=60), "code": rng.integers(0, 3, 60)}) for silo in ("a", "b")}
     with pytest.warns(UserWarning, match="few distinct integers in code are read as labels"):
         learn(frames, parameters=False, diagnose=False)
+
+
+def test_labels_for_another_reason_are_not_said_to_depend_on_each_other(tmp_path):
+    rng = np.random.default_rng(2)
+    tables = [rng.integers(0, 3, (60, 3)) for _ in range(2)]
+    folder = write(tmp_path / "data", tables)
+    (folder / "about.json").write_text('{"columns": {"x0": "discrete"}}')
+    (note,) = (one for one in read_folder(folder).notes if one.startswith("codes: "))
+    assert "in x1, x2 are read as labels; if one is a quantity" in note
+    for silo in folder.glob("*.csv"):
+        pd.read_csv(silo).astype("category").to_parquet(silo.with_suffix(".parquet"), index=False)
+        silo.unlink()
+    (folder / "about.json").unlink()
+    assert not [one for one in read_folder(folder).notes if one.startswith("codes: ")]

@@ -169,3 +169,13 @@ def test_what_cannot_be_drawn_is_refused(change, message):
     with pytest.raises(BadInput) as caught:
         heterogeneous(**({"variables": 5, "silos": 2, "rows": 5, "seed": 0, "weight_variance": 0.1} | change))
     assert str(caught.value) == message
+
+
+def test_standardised_columns_have_unit_variance_and_the_true_weights_of_their_units():
+    raw, scaled = homogeneous(6, 3, 500, 4), homogeneous(6, 3, 500, 4, standardise=True)
+    whole = np.concatenate([*scaled.tables.values()])
+    np.testing.assert_allclose(whole.std(axis=0), 1.0)
+    unit = np.concatenate([*raw.tables.values()]).std(axis=0)
+    for silo, table in scaled.tables.items():
+        errors = raw.tables[silo] @ (np.eye(6) - raw.truth.weights)
+        np.testing.assert_allclose(table @ (np.eye(6) - scaled.truth.weights), errors / unit, atol=1e-9)

@@ -210,6 +210,10 @@ def test_a_standard_error_has_the_number_of_runs_of_each_algorithm(other, good):
         ("data: {prepare: homogeneous}\nalgorithms: [fed-pc, fed-pc]", "two are called 'fed-pc'"),
         ("data: {prepare: homogeneous}\nalgorithms: {program: peer}", "the command needs {rows}"),
         ("data: {prepare: homogeneous}\nalgorithms: fed-pc\nseeds: 0", "seeds is '0'"),
+        (
+            "data: {prepare: homogeneous, name: a}\nalgorithms: {algorithm: fed-sparse, preset: {b: paper}, name: one}",
+            "algorithms: one: no preset for the data set 'a'",
+        ),
         ("data: {", "not a YAML file"),
     ],
 )
