@@ -87,6 +87,28 @@ def test_a_preset_has_the_published_values() -> None:
             }
 
 
+def test_the_weights_against_a_sum_of_losses_are_those_of_the_papers() -> None:
+    """ρ₁ of Fassy El Fehri et al., B.3.2 and B.3.4; ρ₁ and λ_W of Chen, Ma & Yue 2025, §4.1 and Tables 9 to 11."""
+    totals = {
+        (learner, preset): tuple(round(one.values[name][0] * one.silos, 9) for name in names if name in one.values)
+        for learner, names in (("fed-sparse", ("rho1",)), ("notears-admm", ("rho1",)), ("fdbnl", ("rho1", "l1")))
+        for preset, one in PUBLISHED[learner].items()
+        if one.silos
+    }
+    assert {totals["fed-sparse", preset] for preset in ("paper", "paper-heterogeneous", "paper-few-rows")} == {(1000,)}
+    assert totals["fed-sparse", "paper-sachs"] == (10_000,)
+    assert totals["notears-admm", "fed-bnsl"] == (1000,)
+    assert totals["notears-admm", "fed-bnsl-heterogeneous"] == (100,)
+    assert totals["notears-admm", "fed-bnsl-sachs"] == (100_000,)
+    assert totals["fdbnl", "paper"] == (1, 0.5)
+    by_silos = zip(
+        (2, 4, 8, 16, 32, 64), (0.3, 0.5, 0.45, 0.5, 0.25, 0.3), (0.4, 0.5, 0.5, 0.5, 0.5, 0.25), strict=True
+    )
+    for silos, ten, twenty in by_silos:
+        assert totals["fdbnl", f"paper-d10-k{silos}"] == (1, ten)
+        assert totals["fdbnl", f"paper-d20-k{silos}"] == (1, twenty)
+
+
 RECORDED = [path for path in SPECS if (path.parents[1] / "results" / f"papers-{path.stem}.json").exists()]
 
 
