@@ -9,7 +9,7 @@ from uuid import uuid4
 from fedbnsl.algorithms.errors import BadInput, PrefectUnavailable
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import declarations
-from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
+from fedbnsl.data.folder.folder import files_of, read_folder, write_folder
 from fedbnsl.tasks.prefect_internals import restore_events
 from fedbnsl.tracking.outputs import FILES, write_outputs
 from fedbnsl.tracking.result import CompletedRun
@@ -19,7 +19,7 @@ from .engines.inline import job_inline, run_inline
 from .engines.resuming import run_lock
 from .engines.run_context import Outcome, RunContext
 from .job.check import check, check_options
-from .job.reading import reading_of, selected_silos
+from .job.reading import reading_of
 from .job.run import Listener
 from .options.learn import LearnSettings
 from .servers.environment import prepare_environment
@@ -83,7 +83,7 @@ def check_results_fit(folder: Path) -> None:
 
 def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Listener) -> CompletedRun:
     """Learn in this process from `data`, the content of the folder in `settings`, and write the outputs."""
-    files = silo_files(Path(settings.data), selected_silos(settings), settings.by)
+    files = files_of(Path(settings.data), reading_of(settings))
     declared = declarations(data.about, reading_of(settings))
     folder = Path(str(settings.out))
     with run_lock(folder, fresh=True):

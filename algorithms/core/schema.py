@@ -180,6 +180,8 @@ class Schema:
     """columns of counts: whole numbers from 0 or 1 on, skewed to the right"""
     dates: dict[str, tuple[str, str]] = field(default_factory=dict)
     """for each column of dates, which is read as days: the order of day, month and year, and the date of day 0"""
+    unit_of: dict[str, str] = field(default_factory=dict)
+    """by column, the unit of its numbers; "" for a column whose cells have other marks but no unit"""
     derived: dict[str, str] = field(default_factory=dict)
     """for each column of numbers that one or two other columns determine at every silo, the formula, such as the sum of
     x and y"""

@@ -25,13 +25,13 @@ from pydantic import (
     model_validator,
 )
 
-from fedbnsl.algorithms.core.schema import Kind, Transform
+from fedbnsl.algorithms.core.schema import Kind, Transform, name_fault
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .cells import label_of, missing_words
 from .check import check_labels
 from .formats import NO_FORM, Form, parquet_parts
-from .harmonise import Recode, Scale
+from .harmonise import OTHERS, Recode, Scale
 
 ABOUT = "about.json"
 ColumnKind = Literal["continuous", "discrete", "count"]
@@ -72,10 +72,15 @@ class About(BaseModel):
     """by column, cells that mark a missing value; an empty list: only cells without content do"""
     transform: dict[str, RequestedTransform] = Field({}, examples=[{"dose": "log"}])
     """by column, the transform of its numbers"""
+    rename: dict[str, dict[str, Text]] = Field({}, examples=[{"clinic": {"Alter": "age"}}])
+    """by silo, columns that have another name in its file, and their names in the data set, which all other keys use"""
     recode: dict[str, dict[str, Recoded]] = Field({}, examples=[{"clinic": {"smokes": {"Ja": "yes", "?": None}}}])
     """by silo and column, cells that stand for others; null is an empty cell"""
     scale: dict[str, dict[str, PositiveNumber]] = Field({}, examples=[{"clinic": {"weight": 0.4536}}])
     """by silo and column, the factor of its numbers"""
+    unit: dict[str, str] = Field({}, examples=[{"weight": "kg"}])
+    """by column, the unit of its numbers, which its cells may have beside them, as in 70.3 kg; "" for numbers without a
+    unit that are written with marks between thousands or with detection limits, as in <0.5"""
     sheet: Text | dict[str, Text] = Field({}, examples=[{"clinic": "Data"}])
     """the sheet of a spreadsheet with several, for all silos or by silo"""
     separator: Literal[",", ";", "\t", "|"] | None = None
@@ -147,6 +152,18 @@ class About(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _check_names(self, info: ValidationInfo) -> Self:
+        """Raise `BadInput` for two columns of a silo that are renamed to one name, and for an invalid name."""
+        for silo, names in self.rename.items():
+            for name, common in names.items():
+                fault = name_fault(common)
+                if fault is not None:
+                    raise BadInput(f"{info.context}: rename: {quoted(silo)}: {quoted(name)}: the column {fault}")
+                if [*names.values()].count(common) > 1:
+                    raise BadInput(f"{info.context}: rename: {quoted(silo)}: two columns would be {quoted(common)}")
+        return self
+
+    @model_validator(mode="after")
     def _check_numbers(self, info: ValidationInfo) -> Self:
         """Raise `BadInput` for a transform or a unit of a column of labels, and for an ambiguous decimal comma."""
         place = str(info.context)
@@ -154,6 +171,8 @@ class About(BaseModel):
         for name in self.transform:
             if name in labelled:
                 raise BadInput(f"{place}: transform: {quoted(name)} has labels: only numbers can be transformed")
+        for name in labelled & self.unit.keys():
+            raise BadInput(f"{place}: unit: {quoted(name)} has labels: only numbers have a unit")
         for silo, factors in self.scale.items():
             for name in labelled & factors.keys():
                 raise BadInput(f"{place}: scale: {quoted(silo)}: {quoted(name)} has labels: only numbers have a unit")
@@ -291,6 +310,7 @@ Missing = Literal["model", "complete-rows", "refuse"]
 Outliers = Literal["keep", "set-aside"]
 Dates = Literal["set-aside", "days"]
 DifferentColumns = Literal["same", "union", "common"]
+SmallSilos = Literal["leave-out", "merge"]
 IGNORED, NOT_SELECTED, OWNER = "left out by --ignore", "not among --only", "names the silo of each row (--by)"
 CONDITION = "names the condition of each row (--condition)"
 
@@ -331,6 +351,8 @@ class Reading:
     """whether a learner computes with the numbers: values whose powers overflow or underflow are then refused"""
     by: str | None = None
     """the column that names the silo of each row, if one file has the rows of all silos"""
+    small_silos: SmallSilos = "leave-out"
+    """with `by`, treatment of rows whose silo has too few rows or no name: leave them out, or join them to one silo"""
     condition: str | None = None
     """the column that names the condition of each row, if experiments set variables in some rows of a silo"""
     series_gaps: bool = False
@@ -437,20 +459,26 @@ class Declared:
     """the columns of dates among the variables in `complete`, with the origin of their days"""
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """the targets of experiments that `about.json` declares, by silo or, with a column of conditions, by condition"""
+    rename: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """by silo, columns that have another name in its file, each with its name in the data set"""
     recode: Recode = field(default_factory=dict)
     """by silo and column, the replaced cells and their replacements"""
     scale: Scale = field(default_factory=dict)
     """by silo and column, the factor of the numbers"""
+    unit: Mapping[str, str] = field(default_factory=dict)
+    """by column, the unit of its numbers"""
     sheets: Mapping[str, str] = field(default_factory=dict)
     """by silo, the sheet of its spreadsheet; the key "" has the sheet of all other silos"""
 
     def at_silo(self, silo: str) -> "Declared":
-        """The declarations with the recoding, units, sheet and rows of one silo in `form`."""
+        """The declarations with the names, recoding, units, sheet and rows of one silo in `form`."""
         recode = tuple((name, tuple(cells.items())) for name, cells in self.recode.get(silo, {}).items())
         scale = tuple((name, by, self.marks.get(name, ())) for name, by in self.scale.get(silo, {}).items())
         sheet = self.sheets.get(silo, self.sheets.get("")) or None
-        rows = None if self.reading.by is None else (self.reading.by, silo)
-        form = replace(self.form, recode=recode, scale=scale, sheet=sheet, rows=rows)
+        merges = self.reading.small_silos == "merge" and silo == OTHERS
+        rows = None if self.reading.by is None else (self.reading.by, None if merges else silo)
+        rename, unit = tuple(self.rename.get(silo, {}).items()), tuple(self.unit.items())
+        form = replace(self.form, rename=rename, recode=recode, unit=unit, scale=scale, sheet=sheet, rows=rows)
         return self if form == self.form else replace(self, form=form)
 
     @property
@@ -537,6 +565,7 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
         reading.also_ignoring(name for name in own.ignore if name not in asked),
         transforms=own.transform,
         targets={name: tuple(dict.fromkeys(targets)) for name, targets in own.targets.items() if targets},
+        rename=own.rename,
         recode={
             silo: {
                 name: {label_of(cell): "" if label is None else str(label).strip() for cell, label in cells.items()}
@@ -545,6 +574,7 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
             for silo, columns in own.recode.items()
         },
         scale=own.scale,
+        unit=own.unit,
         sheets={"": own.sheet} if isinstance(own.sheet, str) else own.sheet,
     )
 

@@ -188,10 +188,11 @@ def columns_in_memory(source: Source, keep: Keep = keep_all) -> list[Column]:
     return [Column(name, np.concatenate([empty, *codes[name]]), list(numbers[name])) for name in names]
 
 
-def labels_in(source: Source, name: str) -> list[str]:
-    """The label in each row of a column. Raises `BadInput` with the place of an empty cell."""
+def labels_in(source: Source, name: str, *, allow_empty: bool = False) -> list[str]:
+    """The label in each row of a column. Raises `BadInput` with the place of an empty cell, unless it is allowed."""
     (column,) = columns_in_memory(source, lambda one: one == name)
-    check_cells(source.place, [column], {name: empty_cells(column.cells)})
+    if not allow_empty:
+        check_cells(source.place, [column], {name: empty_cells(column.cells)})
     labels = labels_of(column.cells, None)
     return [labels[code] for code in column.codes.tolist()]
 

@@ -20,6 +20,9 @@ MISSING_WORDS = frozenset({"na", "n/a", "null", "none"})
 """marks of missing values that may also be labels; `joint_columns.labels_among_marks` decides"""
 
 
+IDENTIFIER = re.compile(r"\d{2,}[eE]\d+", re.ASCII)
+
+
 def cell_fault(cell: str) -> str | None:
     """The fault of a cell that should be a finite number; None if the cell is a finite number."""
     text = cell.strip()
@@ -34,11 +37,15 @@ def cell_fault(cell: str) -> str | None:
 
 
 def _float(text: str) -> float | None:
-    """The number in a stripped cell, which may be infinite or NaN; None if the cell is not a number."""
+    """The number in a stripped cell, which may be infinite or NaN; None if the cell is not a number.
+
+    Several digits with an exponent beyond the range of floats, such as 0004e797, are not a number but an identifier.
+    """
     try:
-        return float(text) if text.isascii() and "_" not in text else None
+        number = float(text) if text.isascii() and "_" not in text else None
     except ValueError:
         return None
+    return None if number is not None and math.isinf(number) and IDENTIFIER.fullmatch(text) else number
 
 
 MAX_LEVELS = 50
@@ -126,10 +133,53 @@ def codes_of(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
     return [place.get(label, place.get(fold_spelling(label), -1)) for label in labels]
 
 
-NUMBER_LIKE = re.compile(
-    r"[+-]?(\d{1,3}([,.'_ \u00a0\u202f]\d{3})+([.,]\d+)?|\d+([.,]\d*)?(e[+-]?\d+)?|[.,]\d+)\s*%?|[+-]?inf(inity)?", re.I
+DIGITS = r"(\d{1,3}([,'\u2019 \u00a0\u202f]\d{3})+(\.\d+)?|\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+)"
+UNIT = r"(%|‰|°\s?[CFK]?|[A-Za-zµμ]{1,12}[²³]?([/·^*][A-Za-z0-9µμ²³]{1,12}){0,4})"
+CURRENCY = r"([$€£¥₹]|USD|EUR|GBP|CHF)"
+QUANTITY = re.compile(
+    rf"(?P<limit>[<>≤≥]=?)?\s*(?P<currency>{CURRENCY})?\s*(?P<number>[+-]?{CURRENCY}?\s*{DIGITS})\s*"
+    rf"(?P<unit>{UNIT}|{CURRENCY})?"
 )
-"""pattern of numbers in other notations, such as 1,5 or 1 234 or 12 %, or in digits of another script"""
+"""a number with marks that people write: a unit, a currency, marks between thousands, or a detection limit"""
+INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number that is written with other marks, such as 70.3 kg, $1,180.23, 68 % and <0.5."""
+
+    number: float
+    """the number; half the limit for a positive upper limit, as in <0.5, and else the limit itself"""
+    unit: str
+    """the unit, currency or percent sign; empty without one"""
+    limit: bool
+    """whether only a limit of the number is known, such as a detection limit"""
+
+
+def quantity_of(label: str) -> Quantity | None:
+    """The number in a stripped cell that has other marks beside it; None for anything else."""
+    found = QUANTITY.fullmatch(label)
+    if found is None or (found["currency"] and found["unit"]):
+        return None
+    plain = re.sub(rf"{CURRENCY}|[,'\u2019\s]", "", found["number"])
+    number, below = _float(plain), (found["limit"] or "")[:1] in ("<", "≤")
+    if number is None or not math.isfinite(number):
+        return None
+    inner = re.search(CURRENCY, found["number"])
+    unit = found["currency"] or (inner[0] if inner else None) or found["unit"] or ""
+    return Quantity(number / 2 if below and number > 0 else number, unit, bool(found["limit"]))
+
+
+def looks_like_number(label: str) -> bool:
+    """Whether a word is a number in another notation, including notations that cannot be read."""
+    return (
+        quantity_of(label) is not None
+        or DECIMAL_COMMA.fullmatch(label) is not None
+        or INFINITE.fullmatch(label) is not None
+        or (label.isdecimal() and not label.isascii())
+    )
+
+
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
 
 

@@ -9,6 +9,7 @@ skipped, silos could be missing in the result without notice.
 """
 
 import os
+import re
 import stat
 import unicodedata
 from collections import Counter
@@ -25,6 +26,8 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from ..federated import MIN_SILO_ROWS
 from .formats import LISTED
 
+UNNAMED = "unnamed: 0"
+"""the name of a first column without a name, as pandas writes it"""
 Keep = Callable[[str], bool]
 """whether to read the column of a name"""
 
@@ -47,6 +50,23 @@ def check_table(place: str | Path, variables: Sequence[str], values: NDArray[Any
     if constant.size:
         j = int(constant[0])
         raise BadInput(f"{place}: column {quoted(variables[j])}: constant, every row is {values[0, j]}")
+
+
+LINE_BREAKS = re.compile(r"[\r\n\t\v\f\u2028\u2029]+")
+
+
+def tidy_names(names: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The `names` of a header without spaces around them, with a space for line breaks and tabs, and notes on changes.
+
+    A first column without a name, as an index has, gets the name `UNNAMED`.
+    """
+    tidy = [LINE_BREAKS.sub(" ", name.strip()) for name in names]
+    broken = [name for name, given in zip(tidy, names, strict=True) if name != given.strip()]
+    notes = [f"line breaks in names are read as spaces: {', '.join(map(quoted, broken))}"] if broken else []
+    if len(tidy) > 1 and not tidy[0] and all(tidy[1:]) and UNNAMED not in tidy:
+        tidy[0] = UNNAMED
+        notes.append(f"the first column has no name: it is read as {quoted(UNNAMED)}")
+    return tidy, tuple(notes)
 
 
 def distinct_names(place: str, names: Sequence[str], keep: Keep) -> list[str]:
@@ -204,15 +224,16 @@ def is_database(path: Path) -> bool:
     return path.name.lower().endswith(DATABASES)
 
 
-def is_knowledge(path: Path) -> bool:
-    """Whether `path` is a file of background knowledge."""
-    if path.name != KNOWLEDGE:
+def is_about_graphs(path: Path) -> bool:
+    """Whether `path` is a file of background knowledge, or a list of edges from a source to a target."""
+    if path.suffix != ".csv":
         return False
     try:
         with path.open(encoding="utf-8-sig") as file:
-            return file.readline().replace(" ", "").startswith("rule,")
+            header = file.readline().replace(" ", "").strip()
     except (OSError, UnicodeDecodeError):
         return False
+    return header == "source,target" or (path.name == KNOWLEDGE and header.startswith("rule,"))
 
 
 def refuse_unread(folder: Path, unread: Sequence[Path]) -> None:

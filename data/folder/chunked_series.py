@@ -39,6 +39,7 @@ from .series import (
     Keys,
     SeriesTable,
     find_column,
+    has_regular_time,
     has_time,
     keeps_empty_cells,
     numbers_of,
@@ -77,10 +78,13 @@ class SeriesPasses:
 
 
 def have_times(files: Mapping[str, Path], declared: Declared) -> bool:
-    """Whether the silos' `files` have a column `time`; raises `BadInput` if only some of them have one."""
+    """Whether the silos' `files` have regular times in a column `time`.
+
+    Raises `BadInput` if only some of them have a column `time`.
+    """
     timed = {path: has_time(path, declared.at_silo(silo)) for silo, path in files.items()}
     if len(set(timed.values())) < 2:
-        return any(timed.values())
+        return all(has_regular_time(path, declared.at_silo(silo)) for silo, path in files.items())
     without, other = (next(path for path, has in timed.items() if has is wanted) for wanted in (False, True))
     raise BadInput(
         f"{without} has no column '{TIME}', and {other.name} has one: write the times, or declare "
@@ -93,9 +97,15 @@ def open_series(path: Path, declared: Declared) -> SeriesTable | SeriesPasses:
 
     Raises `BadInput` as `read_series` does, and for declarations that need series in memory.
     """
+    by_default = declared.kind is None and not declared.reading.time
     declared = replace(declared, kind="time-series")
     source = series_source(path, declared)
-    return read_series(path, declared) if source is None else LargeSeries(source, declared).profile()
+    try:
+        return read_series(path, declared) if source is None else LargeSeries(source, declared).profile()
+    except BadInput as error:
+        if not by_default:
+            raise
+        raise BadInput(f"read as time series because of regular times in column '{TIME}': {error}") from None
 
 
 def series_source(path: Path, declared: Declared) -> Source | None:

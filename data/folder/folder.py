@@ -10,6 +10,7 @@ error (`check.py`). `write_folder` writes exact numbers, and labels instead of l
 import csv
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +19,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema, check_names
+from fedbnsl.algorithms.core.schema import Schema, check_names, pluralize
 from fedbnsl.algorithms.errors import BadInput, quoted
 
-from ..federated import FederatedData
+from ..federated import MIN_SILO_ROWS, FederatedData
 from .about import (
     ABOUT,
     READ_ALL,
@@ -33,7 +34,6 @@ from .about import (
     read_about,
     write_about,
 )
-from .batches import labels_in
 from .check import (
     check_columns,
     check_is_file,
@@ -42,9 +42,9 @@ from .check import (
     check_same_columns,
     check_silo_name,
     check_table,
+    is_about_graphs,
     is_database,
     is_ignored,
-    is_knowledge,
     refuse_unread,
     visible_entries,
 )
@@ -60,8 +60,8 @@ from .events import (
 )
 from .fingerprint import fingerprint
 from .formats import BROKEN, LISTED, ending_of, is_sheet, kind_of, silo_of
-from .harmonise import check_harmonised, check_silos
-from .joint_columns import check_selected, check_series_domains, excluded_columns, with_declared_transforms
+from .harmonise import OTHERS, check_harmonised, check_silos, silo_counts
+from .joint_columns import check_selected, check_series_domains, excluded_columns, listed, with_declared_transforms
 from .profile import Profile
 from .schema_inference import InferredSchema, negotiate_schema
 from .series import (
@@ -151,7 +151,9 @@ SOURCE_FORMAT_KEYS = (
     "targets",
     "condition",
     "sheet",
+    "rename",
     "recode",
+    "unit",
     "scale",
 )
 """keys of `about.json` that describe the original files and need not be true of the written files"""
@@ -162,10 +164,13 @@ def place_of(data: Path) -> Path:
     return data.parent if data.is_file() else data
 
 
-def silo_files(folder: Path, only: tuple[str, ...] = (), by: str | None = None) -> dict[str, Path]:
+def silo_files(
+    folder: Path, only: tuple[str, ...] = (), by: str | None = None, *, merge_small: bool = False
+) -> dict[str, Path]:
     """The file of each silo of `folder`, or of the silos `only`, sorted by the silo's name; opens no file.
 
-    With a column `by`, `folder` is a file or has only one table, which is the file of every silo. Raises `BadInput` for
+    With a column `by`, `folder` is a file or has only one table, which is the file of every silo. Rows whose silo has
+    too few rows or no name are left out or, with `merge_small`, form the silo `OTHERS`. Raises `BadInput` for
     a folder that does not exist or has no silo, for two files of a silo (`a.csv` and `a.parquet`), an invalid name of a
     silo, or something that is not a file. Without `only`, an entry of an unknown format also raises `BadInput`, because
     it may be a silo.
@@ -184,7 +189,7 @@ def silo_files(folder: Path, only: tuple[str, ...] = (), by: str | None = None) 
         if len(files) > 1:
             names = ", ".join(path.name for path in list(files.values())[:3])
             raise BadInput(f"{folder}: --by is for one file with the rows of all silos, but it has {names}")
-        files = _silos_in(next(iter(files.values())), by)
+        files = _silos_in(next(iter(files.values())), by, merge_small=merge_small)
     for silo in only:
         if silo not in files:
             raise BadInput(f"{folder}: there is no silo {quoted(silo)}; available: {', '.join(sorted(files))}")
@@ -200,7 +205,7 @@ def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
         parts = holds_parts(path)
         if not parts and (ending or path.name == ABOUT):
             check_is_file(path)
-        if path.name in (TRUTH, ABOUT) or is_knowledge(path):
+        if path.name in (TRUTH, ABOUT) or is_about_graphs(path):
             continue
         if not (parts or ending):
             if not is_ignored(path):
@@ -224,27 +229,63 @@ def site_column(path: Path) -> str | None:
     return next((name for name in names if is_site(name)), None)
 
 
-def _silos_in(path: Path, by: str) -> dict[str, Path]:
-    """The silos that the column `by` names, each with the file; raises `BadInput` as `labels_in` does."""
-    if path.is_dir() or kind_of(path) == "query":
-        raise BadInput(f"{path}: --by reads one file: write the rows to one, or a query for each silo")
-    declared = declarations(read_about(path), replace(READ_ALL, only=(by,)))
-    form = declared.at_silo(path.name).form
-    source = open_source(path, replace(form, recode=(), scale=(), rows=None), lambda name: name == by)
-    check_harmonised(path, replace(form, recode=(), scale=(), rows=(by, "")), source.names)
-    silos = sorted(set(labels_in(source, by)))
+def files_of(folder: Path, reading: Reading) -> dict[str, Path]:
+    """The file of each silo of `folder` that `reading` selects; raises `BadInput` as `silo_files`."""
+    return silo_files(folder, reading.silos, reading.by, merge_small=reading.small_silos == "merge")
+
+
+def _silos_in(path: Path, by: str, *, merge_small: bool) -> dict[str, Path]:
+    """The silos that the column `by` names, each with the file; raises `BadInput` if no silo has enough rows."""
+    counts = _silo_counts(path, by)
+    silos = sorted(label for label, count in counts.items() if label and count >= MIN_SILO_ROWS)
+    if not silos:
+        raise BadInput(f"{path}: --by {by}: no silo has {MIN_SILO_ROWS} rows or more")
+    small = sum(count for label, count in counts.items() if label not in silos)
+    if merge_small and small >= MIN_SILO_ROWS:
+        silos = sorted({*silos, OTHERS})
     for silo in silos:
         check_silo_name(f"{path}: column {quoted(by)}", silo)
     return dict.fromkeys(silos, path)
 
 
-def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
+def small_silo_notes(folder: Path, reading: Reading) -> tuple[str, ...]:
+    """A note on the rows whose silo, by the column `reading.by`, has too few rows or no name, if there are any."""
+    if reading.by is None:
+        return ()
+    path = folder if folder.is_file() else next(iter(_entries(folder)[0].values()))
+    counts = _silo_counts(path, reading.by)
+    small = [label for label, count in sorted(counts.items()) if label and count < MIN_SILO_ROWS]
+    unnamed, rows = counts.get("", 0), sum(counts[label] for label in small)
+    parts = [f"{pluralize(unnamed, 'row')} without a cell in {reading.by}"] if unnamed else []
+    parts += [f"{pluralize(rows, 'row')} of silos with one row ({listed(small)})"] if small else []
+    merges = reading.small_silos == "merge" and rows + unnamed >= MIN_SILO_ROWS
+    how = f"read as the silo {quoted(OTHERS)}" if merges else "left out"
+    other = "" if reading.small_silos == "merge" else f"; --small-silos merge reads such rows as {quoted(OTHERS)}"
+    return (f"{how}: {' and '.join(parts)}{other}",) if parts else ()
+
+
+def _silo_counts(path: Path, by: str) -> Counter[str]:
+    """The number of rows of each silo that the column `by` names; raises `BadInput` for a column that is not there."""
+    if path.is_dir() or kind_of(path) == "query":
+        raise BadInput(f"{path}: --by reads one file: write the rows to one, or a query for each silo")
+    declared = declarations(read_about(path), replace(READ_ALL, only=(by,)))
+    form = declared.at_silo(path.name).form
+    source = open_source(
+        path, replace(form, rename=(), recode=(), unit=(), scale=(), rows=None), lambda name: name == by
+    )
+    check_harmonised(path, replace(form, rename=(), recode=(), scale=(), rows=(by, "")), source.names)
+    return silo_counts(source, by)
+
+
+def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, Any] | None = None) -> FederatedData:
     """Read and validate a whole federated data set; columns are in the order of the first silo by name.
 
-    `about.json` may declare the kind of the data. By default, `schema_inference.py` infers the kind from the columns.
+    `about` is the content of `about.json`, by default that of the file. It may declare the kind of the data; otherwise,
+    `schema_inference.py` infers the kind from the columns.
     Raises `BadInput` naming file, line or row, column and value for invalid data.
     """
-    files, about = silo_files(folder, reading.silos, reading.by), read_about(folder)
+    files = files_of(folder, reading)
+    about = read_about(folder) if about is None else about
     declared = _checked_declarations(folder, about, reading, files)
     fingerprints = {}
     for silo, path in files.items():
@@ -262,6 +303,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
             rows[silo] = table.rows(inferred.schema, silo)
     check_checksums(place_of(folder), about, files)
     schema = _with_targets(inferred.schema, declared)
+    inferred = replace(inferred, notes=(*small_silo_notes(folder, reading), *inferred.notes))
     if len(files) == 1 and reading.by is None:
         inferred = replace(inferred, notes=(*inferred.notes, *site_notes(schema)))
     truth = None
@@ -276,7 +318,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
                 f"{folder / TRUTH}: line 1: column {quoted('weight:' + silo)}: there is no silo {quoted(silo)}"
             )
     weights = {silo: silo_weights[silo] for silo in silo_weights if silo in rows}
-    return FederatedData(schema, rows, truth, weights, about, inferred.notes, fingerprints)
+    return FederatedData(schema, rows, truth, weights, dict(about), inferred.notes, fingerprints)
 
 
 def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
@@ -284,7 +326,7 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
 
     Reads and validates every silo as `read_folder` does, with one table in memory at a time.
     """
-    files, about = silo_files(folder, reading.silos, reading.by), read_about(folder)
+    files, about = files_of(folder, reading), read_about(folder)
     declared = _checked_declarations(folder, about, reading, files)
     if declared.kind == "events":
         schema = _read_events(folder, files, declared)[0].schema
@@ -306,7 +348,7 @@ def _with_targets(schema: Schema, declared: Declared) -> Schema:
 
 def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]:
     """The profile of each silo's table. Raises `BadInput` for time series and events, which have no profiles."""
-    files, declared = silo_files(folder, reading.silos, reading.by), declarations(read_about(folder), reading)
+    files, declared = files_of(folder, reading), declarations(read_about(folder), reading)
     if declared.kind == "events" or _are_series(files, declared):
         raise BadInput(f"{folder}: its silos have time series or events, which have no profiles")
     return {silo: open_table(path, declared.at_silo(silo)).profile() for silo, path in files.items()}
@@ -320,7 +362,12 @@ def _checked_declarations(
     If only some silos are read, declarations of other silos are allowed.
     """
     declared = declarations(about, reading)
-    keys = {"recode": declared.recode, "scale": declared.scale, "sheet": {name for name in declared.sheets if name}}
+    keys = {
+        "rename": declared.rename,
+        "recode": declared.recode,
+        "scale": declared.scale,
+        "sheet": {name for name in declared.sheets if name},
+    }
     for key, named in keys.items():
         if not reading.silos:
             check_silos(str(place_of(folder) / ABOUT), key, named, files)
@@ -412,11 +459,12 @@ def declarations_of(schema: Schema) -> dict[str, Any]:
         about["columns"] = dict.fromkeys((name for name in schema.variables if name not in schema.levels), "continuous")
     if schema.counts:
         about["columns"] = {**about.get("columns", {}), **dict.fromkeys(schema.counts, "count")}
-    if schema.transforms:
+    if set(schema.transforms) - set(schema.counts):
         names = {"log1p": "log", "anscombe": "sqrt"}
-        about["transform"] = {name: names.get(one, one) for name, one in schema.transforms.items()}
-        for name in schema.counts:
-            about["transform"].pop(name, None)
+        own = {name: one for name, one in schema.transforms.items() if name not in schema.counts}
+        about["transform"] = {name: names.get(one, one) for name, one in own.items()}
+    if schema.unit_of:
+        about["unit"] = dict(schema.unit_of)
     if schema.condition_names:
         about["condition"] = condition_column(schema.aside)
     if schema.has_targets:

@@ -43,19 +43,32 @@ BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 
 @dataclass(frozen=True)
 class Form:
-    """The declared form of a file: its dialect (None if not declared), and the recoding and scaling of its cells."""
+    """The declared form of a file: its dialect (None if not declared), and the reading of its cells."""
 
     separator: str | None = None
     encoding: str | None = None
     decimal: str | None = None
     sheet: str | None = None
     """the sheet to read if a spreadsheet has several sheets"""
+    rename: tuple[tuple[str, str], ...] = ()
+    """columns that have another name in this file, each with this name and the name in the data set"""
     recode: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     """by column, pairs of a cell and its replacement"""
     scale: tuple[tuple[str, float, tuple[str, ...]], ...] = ()
     """columns whose numbers are multiplied, each with the factor and the cells that mark a missing value in it"""
-    rows: tuple[str, str] | None = None
-    """a column and the label that it has in this silo's rows; if None, all rows of the file belong to the silo"""
+    unit: tuple[tuple[str, str], ...] = ()
+    """columns whose numbers may have other marks beside them (see `cells.quantity_of`), each with its unit"""
+    rows: tuple[str, str | None] | None = None
+    """a column and the label that it has in this silo's rows, None for all labels that no other silo has; without such
+    a column, all rows of the file belong to the silo"""
+
+    def name_in_data(self, name: str) -> str:
+        """The name in the data set of a column that is called `name` in the file."""
+        return dict(self.rename).get(name, name)
+
+    def name_in_file(self, name: str) -> str:
+        """The name in the file of a column that is called `name` in the data set."""
+        return next((own for own, common in self.rename if common == name), name)
 
 
 NO_FORM = Form()

@@ -1,16 +1,20 @@
-"""Declarations of `about.json` about the rows of a single silo: replaced labels, and other units.
+"""Declarations of `about.json` about the rows of a single silo: other names of columns, replaced labels, other units.
 
+`{"rename": {"clinic": {"Alter": "age"}}}` gives a column of one silo the name that it has in the data set.
 `{"recode": {"clinic": {"smokes": {"Ja": "yes"}}}}` replaces cells of a column at one silo; null stands for an empty
-cell. `{"scale": {"clinic": {"weight": 0.4536}}}` multiplies the numbers of a column. The silo applies both declarations
-cell by cell when it reads its rows, before anything is inferred or learned from the rows. First cells are replaced,
-then missing values are recognised, then numbers are multiplied. `Declared.at_silo` puts the declarations of one silo
+cell. `{"unit": {"weight": "kg"}}` says that 70.3 kg is 70.3 at every silo, and `{"scale": {"clinic": {"weight":
+0.4536}}}` multiplies the numbers of a column. The silo applies these declarations cell by cell when it reads its rows,
+before anything is inferred or learned from the rows. First cells are replaced, then units are removed, then missing
+values are recognised, then numbers are multiplied. `Declared.at_silo` puts the declarations of one silo
 into the `Form` of the silo's file. `Form` also has the column that names the silo of each row (`--by`).
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +23,13 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput, quoted, with_name_of
 
-from .batches import WrappedSource, cells_in, numbers_in
-from .cells import label_of, number_of
+from ..federated import MIN_SILO_ROWS
+from .batches import NotNumbersError, Source, WrappedSource, cells_in, numbers_in
+from .cells import label_of, number_of, quantity_of
 from .formats import Form
 
+OTHERS = "others"
+"""the silo of the rows whose own silo has too few rows or no name"""
 Recode = Mapping[str, Mapping[str, Mapping[str, str]]]
 """silo -> column -> cell -> its replacement"""
 Scale = Mapping[str, Mapping[str, float]]
@@ -40,17 +47,23 @@ def check_silos(place: str, key: str, named: Collection[str], silos: Collection[
 
 def check_harmonised(path: Path, form: Form, names: Collection[str]) -> None:
     """Raise `BadInput` for a column of `form` that is not among the `names` of the columns of `path`."""
-    declared = {"recode": [name for name, _ in form.recode], "scale": [name for name, *_ in form.scale]}
-    for key, columns in declared.items():
-        for name in columns:
-            if name not in names:
-                near = get_close_matches(name, list(names), 1)
-                instead = f"; did you mean {quoted(near[0])}?" if near else ""
-                raise BadInput(f"{path}: about.json: {key}: {quoted(name)} is not a column of the file{instead}")
+    renamed = [form.name_in_data(name) for name in names]
+    for key, there in {"rename": names, "recode": renamed, "scale": renamed}.items():
+        for name in [name for name, *_ in getattr(form, key) if name not in there]:
+            raise BadInput(f"{path}: about.json: {key}: {quoted(name)} is not a column of the file{_near(name, there)}")
+    twice = next((name for name in dict(form.rename).values() if renamed.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(f"{path}: about.json: rename: two columns would have the name {quoted(twice)}")
     if form.rows is not None and form.rows[0] not in names:
-        near = get_close_matches(form.rows[0], list(names), 1)
-        instead = f"did you mean {quoted(near[0])}?" if near else f"available: {', '.join(list(names)[:8])}"
-        raise BadInput(f"{path}: --by: column {quoted(form.rows[0])} is missing; {instead}")
+        by = form.rows[0]
+        instead = _near(by, names) or f"; available: {', '.join(list(names)[:8])}"
+        raise BadInput(f"{path}: --by: column {quoted(by)} is missing{instead}")
+
+
+def _near(name: str, names: Collection[str]) -> str:
+    """The end of a message with the name among `names` that is most like `name`; empty if none is."""
+    near = get_close_matches(name, list(names), 1)
+    return f"; did you mean {quoted(near[0])}?" if near else ""
 
 
 def factor_of(form: Form, name: str) -> float:
@@ -64,16 +77,25 @@ def harmonised_cells(form: Form, name: str, cells: Sequence[str]) -> list[str]:
     A multiplied number is written with an exponent, so that it is never equal to a marker of missing values such as 99.
     """
     found = list(cells)
-    for column, recoding in form.recode:
-        if column == name:
-            labels = dict(recoding)
-            found = [labels.get(cell.strip(), labels.get(label_of(cell), cell)) for cell in found]
-    for column, factor, marks in form.scale:
-        if column == name:
-            numbers = [np.nan if label_of(cell) in marks else number_of(cell.strip()) for cell in found]
-            pairs = zip(found, numbers, strict=True)
-            found = [cell if math.isnan(number) else f"{number * factor:.17e}" for cell, number in pairs]
+    recoding = dict(dict(form.recode).get(name, ()))
+    if recoding:
+        found = [recoding.get(cell.strip(), recoding.get(label_of(cell), cell)) for cell in found]
+    unit = dict(form.unit).get(name)
+    if unit is not None:
+        found = [_without_unit(cell, unit) for cell in found]
+    for factor, marks in [(factor, marks) for column, factor, marks in form.scale if column == name]:
+        numbers = [np.nan if label_of(cell) in marks else number_of(_without_unit(cell)) for cell in found]
+        pairs = zip(found, numbers, strict=True)
+        found = [cell if math.isnan(number) else f"{number * factor:.17e}" for cell, number in pairs]
     return found
+
+
+def _without_unit(cell: str, unit: str | None = None) -> str:
+    """The number in `cell` if it is written in this `unit` (None: in any) or without a unit; else the cell."""
+    found = quantity_of(cell.strip()) if math.isnan(number_of(cell)) else None
+    if found is None or (unit is not None and found.unit.casefold() not in ("", unit.casefold())):
+        return cell
+    return f"{found.number:.17g}"
 
 
 def harmonised(form: Form, name: str, cells: Sequence[str], path: Path) -> list[str]:
@@ -89,9 +111,19 @@ def harmonised(form: Form, name: str, cells: Sequence[str], path: Path) -> list[
     return found
 
 
+def silo_counts(source: Source, by: str) -> Counter[str]:
+    """The number of rows of each label in the column `by`, which names the silo of each row; "" for empty cells."""
+    counts = Counter[str]()
+    for batch in source.batches([by], [by]):
+        cells, codes = cells_in(batch.column(0))
+        for cell, count in zip(cells, np.bincount(codes, minlength=len(cells)).tolist(), strict=True):
+            counts[label_of(cell)] += count
+    return +counts
+
+
 @dataclass(frozen=True)
 class HarmonisedSource(WrappedSource):
-    """The rows of one silo in `source`, with the recoding and the units of its `form`."""
+    """The rows of one silo in `source`, with the names, the recoding and the units of its `form`."""
 
     form: Form
 
@@ -99,32 +131,47 @@ class HarmonisedSource(WrappedSource):
     def names(self) -> tuple[str, ...]:
         """The columns that can be read. Raises `BadInput` if `about.json` names a column that does not exist."""
         check_harmonised(self.path, self.form, self.source.names)
-        return self.source.names
+        return tuple(map(self.form.name_in_data, self.source.names))
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The columns of the source."""
+        return tuple(map(self.form.name_in_data, self.source.header))
 
     @property
     def words(self) -> frozenset[str]:
         """The columns to read as text, including recoded columns."""
-        return self.source.words | {name for name, _ in self.form.recode}
+        return frozenset(map(self.form.name_in_data, self.source.words)) | {name for name, _ in self.form.recode}
+
+    @property
+    def labelled(self) -> frozenset[str]:
+        """The columns whose type is that of labels."""
+        return frozenset(map(self.form.name_in_data, self.source.labelled))
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
         """Yield the rows of the silo (see `Source.batches`)."""
         import pyarrow
 
         by = () if self.form.rows is None else (self.form.rows[0],)
-        text = frozenset(words) | {name for name, _ in self.form.recode} | set(by)
-        for batch in self.source.batches([*names, *(one for one in by if one not in names)], text):
-            own = (
-                batch
-                if self.form.rows is None
-                else batch.filter(pyarrow.array(self._own(batch.column(batch.schema.names.index(*by)))))
-            )
-            yield self._harmonised(own.select(list(range(len(names)))), names)
+        in_file = [self.form.name_in_file(name) for name in names]
+        text = {self.form.name_in_file(name) for name in (*words, *(name for name, _ in self.form.recode))}
+        try:
+            for batch in self.source.batches([*in_file, *(one for one in by if one not in in_file)], text | set(by)):
+                own = (
+                    batch
+                    if self.form.rows is None
+                    else batch.filter(pyarrow.array(self._own(batch.column(batch.schema.names.index(*by)))))
+                )
+                yield self._harmonised(own.select(list(range(len(names)))), names)
+        except NotNumbersError as error:
+            raise NotNumbersError(str(error), self.form.name_in_data(error.column)) from None
 
     def place(self, row: int) -> str:
         """The place of row `row` (from 0) of the silo; in a file with the rows of several silos, after its name."""
         if self.form.rows is None:
             return self.source.place(row)
-        (by, silo), start = self.form.rows, 0
+        (by, label), start = self.form.rows, 0
+        silo = OTHERS if label is None else label
         for batch in self.source.batches([by], [by]):
             own = np.flatnonzero(self._own(batch.column(0)))
             if row < len(own):
@@ -135,17 +182,23 @@ class HarmonisedSource(WrappedSource):
     def _own(self, column: Any) -> NDArray[np.bool_]:
         """Whether each row belongs to the silo, by the `column` that names the silo."""
         cells, codes = cells_in(column)
-        own = np.array([label_of(cell) == (self.form.rows or ("", ""))[1] for cell in cells], dtype=np.bool_)
+        label = (self.form.rows or ("", ""))[1]
+        others = self._small_silos if label is None else frozenset({label})
+        own = np.array([label_of(cell) in others for cell in cells], dtype=np.bool_)
         return np.asarray(own[codes])
+
+    @cached_property
+    def _small_silos(self) -> frozenset[str]:
+        """The labels of silos with too few rows, and of rows without a silo."""
+        counts = silo_counts(self.source, (self.form.rows or ("", ""))[0])
+        return frozenset(label for label, count in counts.items() if not label or count < MIN_SILO_ROWS) | {OTHERS}
 
     def _harmonised(self, batch: Any, names: Sequence[str]) -> Any:
         import pyarrow
 
-        recoded = {name for name, _ in self.form.recode}
+        changed = {name for name, *_ in (*self.form.recode, *self.form.unit, *self.form.scale)}
         columns = [
-            harmonised_array(self.form, name, column, self.path)
-            if name in recoded or factor_of(self.form, name) != 1.0
-            else column
+            harmonised_array(self.form, name, column, self.path) if name in changed else column
             for name, column in zip(names, batch.columns, strict=True)
         ]
         return pyarrow.RecordBatch.from_arrays(columns, names=list(names)) if columns else batch

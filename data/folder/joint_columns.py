@@ -41,6 +41,10 @@ MANY_VALUES = 20
 """minimum number of distinct values of a column for a note on zeros that are far from all other values"""
 
 
+MIN_ROWS_PER_LABEL = 2
+"""minimum mean number of rows of a label at a silo whose many labels no other silo has"""
+
+
 @dataclass(frozen=True)
 class JointColumn:
     """A column at all silos: its profile at each silo, and the sums of the profiles."""
@@ -82,8 +86,9 @@ class JointColumn:
 
     @property
     def has_words(self) -> bool:
-        """Whether most of its cells are words."""
-        return self.words > self.number_like and self.words >= self.numbers + self.number_like
+        """Whether most of its cells are words that are no numbers; the ages <18, 18-65 and >65 are words."""
+        like = self.number_like - (0 if self.numbers else self.limits)
+        return self.words - like >= self.numbers + like and self.words > like
 
     @property
     def numbers(self) -> int:
@@ -99,6 +104,49 @@ class JointColumn:
     def number_like(self) -> int:
         """Number of words that look like numbers."""
         return sum(part.number_like for part in self.parts.values())
+
+    @property
+    def is_of_silos(self) -> bool:
+        """Whether all cells are the same within each silo, and not between silos."""
+        filled = [part for part in self.parts.values() if part.filled]
+        return len(filled) > 1 and all(part.constant for part in filled) and self.values > 1
+
+    @property
+    def labels_of_one_silo(self) -> Iterator[tuple[str, set[str], set[str]]]:
+        """Each silo with several labels that recur, none of which another silo has: its labels and those of others."""
+        labels = {silo: set(map(fold_spelling, part.labels or ())) for silo, part in self.parts.items()}
+        for silo, own in labels.items():
+            elsewhere = set[str]().union(*(others for other, others in labels.items() if other != silo))
+            filled = self.parts[silo].filled
+            recur = filled > len(own) if len(own) <= MAX_CODES else filled >= MIN_ROWS_PER_LABEL * len(own)
+            if len(own) > 1 and recur and elsewhere and own.isdisjoint(elsewhere):
+                yield silo, own, elsewhere
+
+    @property
+    def recurrence(self) -> float:
+        """For a column that is named like an identifier, the greatest mean number of rows of a value at a silo."""
+        return max(part.recurrence for part in self.parts.values())
+
+    @property
+    def padded(self) -> bool:
+        """Whether whole numbers have leading zeros."""
+        return any(part.padded for part in self.parts.values())
+
+    @property
+    def limits(self) -> int:
+        """Number of cells that are limits of numbers."""
+        return sum(part.limits for part in self.parts.values())
+
+    @property
+    def units(self) -> dict[str, str]:
+        """A silo for each unit of the numbers."""
+        found = {part.unit.casefold(): (part.unit, silo) for silo, part in self.parts.items() if part.unit}
+        return dict(found.values())
+
+    @property
+    def has_quantities(self) -> bool:
+        """Whether a silo has numbers with other marks beside them."""
+        return any(part.unit is not None for part in self.parts.values())
 
     @property
     def kinds_of_words(self) -> int:
@@ -200,7 +248,10 @@ def joined_columns(
     return filled, {}
 
 
-OR_JOIN = "--columns common does so for all such columns, --columns union keeps them"
+OR_JOIN = (
+    "--columns common does so for all such columns, --columns union keeps them; if silos name a column differently, "
+    "`fedbnsl inspect FOLDER --write` drafts common names"
+)
 
 
 def check_columns(
@@ -223,7 +274,8 @@ def check_columns(
                 if alike is not None:
                     raise BadInput(
                         f"{names[silo]}: column {quoted(alike)} differs from {quoted(name)} of "
-                        f"{names[first].rpartition('/')[2]} only in capitals: rename one of them"
+                        f"{names[first].rpartition('/')[2]} only in capitals: `fedbnsl inspect FOLDER --write` drafts "
+                        "a common name"
                     )
                 raise BadInput(
                     f"{names[silo]}: column {quoted(name)} is missing; {names[first].rpartition('/')[2]} has it: "
@@ -238,7 +290,12 @@ def check_columns(
     if declared.complete:
         return
     variables = profiles[first].variables
-    declarations = {"levels": declared.levels, "columns": declared.columns, "missing": declared.marks}
+    declarations: dict[str, Collection[str]] = {
+        "levels": declared.levels,
+        "columns": declared.columns,
+        "missing": declared.marks,
+        "unit": declared.unit,
+    }
     for key, columns in declarations.items():
         for name in columns:
             if name not in variables and name not in uncommon and declared.keeps(name):

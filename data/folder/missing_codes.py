@@ -118,7 +118,7 @@ def missing_codes(schema: Schema, tables: Mapping[str, Any], skipped: Sequence[s
     found = [one for name, pair in counts.items() if name in schema.levels for one in _words(name, pair)]
     parsed = {name: _as_numbers(pair) for name, pair in counts.items()}
     numbers = {name: pair for name, pair in parsed.items() if pair is not None}
-    outside = {name: _outside(*pair) for name, pair in numbers.items()}
+    outside = {name: outside_codes(*pair) for name, pair in numbers.items()}
     for name, codes in outside.items():
         for code, is_far in codes.items():
             columns = sum(code in others for others in outside.values())
@@ -183,7 +183,7 @@ def _words(name: str, pair: Counts) -> list[MissingCode]:
     ]
 
 
-def _outside(values: FloatArray, rows: Any) -> dict[int, bool]:
+def outside_codes(values: FloatArray, rows: Any) -> dict[int, bool]:
     """The repeated codes outside the range of the other `values`, and whether each code is far from this range."""
     low, high = 0, len(values)
     while low < high and values[low] < 0 and float(values[low]) in CODES:

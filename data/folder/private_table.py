@@ -34,7 +34,7 @@ from .batches import cells_in, exceeds_memory, numbers_in
 from .cells import codes_of, labels_of
 from .check import distinct_names, is_repeated, written_name
 from .formats import Form, is_text, kind_of, open_bytes
-from .harmonise import check_harmonised, factor_of, harmonised_cells
+from .harmonise import HarmonisedSource, check_harmonised, factor_of, harmonised_cells
 from .parquet import ParquetParts
 from .profile import LARGEST, Profile
 from .query import QuerySource
@@ -178,7 +178,7 @@ class PrivateSource:
 
     def profile(self) -> Profile:
         """The description of the table: its columns, and its number of rows."""
-        check_harmonised(self.path, self.declared.form, self.header)
+        check_harmonised(self.path, self.declared.form, list(map(self.declared.form.name_in_file, self.header)))
         left_out = [name for name in self.header if is_repeated(name) or not self.declared.keeps(name)]
         read = [name for name in self.variables if name not in left_out]
         return Profile.of_names(read, self.count, tuple(dict.fromkeys(map(written_name, left_out))))
@@ -198,7 +198,8 @@ class PrivateSource:
                 f"{self.path}: a run with an ε reads only CSV and Parquet files, because no cell makes these fail: "
                 "convert it"
             )
-        source = open_source(self.path, Form(), self.declared.keeps)
+        source = open_source(self.path, Form(rename=self.declared.form.rename), self.declared.keeps)
+        source = source.source if isinstance(source, HarmonisedSource) else source
         return source if isinstance(source, ParquetParts | QuerySource) else _Text(self.path, self.declared.form)
 
     @cached_property
@@ -206,10 +207,13 @@ class PrivateSource:
         """The columns, including columns with the same name, which are marked (see `is_repeated`)."""
         if isinstance(self._source, QuerySource):
             with self._redacted():
-                return self._source.names
+                return self._renamed(self._source.names)
         if isinstance(self._source, ParquetParts):
-            return self._source.header
-        return tuple(distinct_names(str(self.path), self._source.names, self.declared.keeps))
+            return self._renamed(self._source.header)
+        return tuple(distinct_names(str(self.path), self._renamed(self._source.names), self.declared.keeps))
+
+    def _renamed(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(map(self.declared.form.name_in_data, names))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -241,7 +245,7 @@ class PrivateSource:
                 yield pyarrow.RecordBatch.from_arrays([columns[place] for place in places], names=list(names))
         else:
             with self._redacted():
-                for batch in self._source.batches(names):
+                for batch in self._source.batches([self.declared.form.name_in_file(name) for name in names]):
                     yield pyarrow.RecordBatch.from_arrays(list(map(_readable, batch.columns)), names=list(names))
 
     def place(self, row: int) -> str:
@@ -283,7 +287,7 @@ def clipped_numbers(name: str, column: Any, declared: Declared) -> FloatArray:
     import pyarrow
 
     form = declared.form
-    if name in dict(form.recode):
+    if name in dict(form.recode) or name in dict(form.unit):
         texts, codes = cells_in(column)
         column = pyarrow.array(harmonised_cells(replace(form, scale=()), name, texts)).take(pyarrow.array(codes))
     values = numbers_in(column)

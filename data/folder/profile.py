@@ -8,7 +8,7 @@ values, and their order of magnitude. This module opens no files: `tally.py` mak
   silo describes these columns by their formulas, which hold in all examined rows and disclose no single row.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -40,7 +40,7 @@ class ColumnProfile:
     distinct: int = 0
     """number of distinct values, at most `MAX_LEVELS` + 1"""
     number_like: int = 0
-    """number of words that look like numbers in another notation, such as 1,5 or 12 %"""
+    """number of words that look like numbers in another notation, such as 1,5 or 12 kg"""
     kinds_of_words: int = 0
     """number of distinct words, at most `MAX_LEVELS` + 1"""
     size: float | None = None
@@ -76,6 +76,14 @@ class ColumnProfile:
     """the transform that would make the numbers nearly symmetric; empty if they need no transform"""
     counted: Literal["", "anscombe", "log1p"] = ""
     """the coding of the numbers if they look like counts, else empty"""
+    unit: str | None = None
+    """the unit of numbers with other marks beside them, such as 70.3 kg; "" without a unit, None for plain cells"""
+    limits: int = 0
+    """number of cells that are limits of numbers, such as <0.5"""
+    recurrence: float = 0.0
+    """for a column that is named like an identifier, the mean number of rows of a value, to one decimal; else 0"""
+    padded: bool = False
+    """whether a whole number has leading zeros, as codes have"""
     labelled: bool = False
     """whether the type of the column in the file is that of labels, such as categories"""
 
@@ -133,6 +141,11 @@ class Profile:
     def of_names(cls, names: Sequence[str], rows: int, left_out: tuple[str, ...] = ()) -> "Profile":
         """The profile of a table that discloses only its names and its number of rows."""
         return cls(rows, dict.fromkeys(names, UNDISCLOSED), left_out=left_out)
+
+    def with_units(self, units: Mapping[str, str], limits: Mapping[str, int]) -> "Profile":
+        """The profile in which columns have these `units` and numbers of `limits`."""
+        own = {name: replace(self.columns[name], unit=unit, limits=limits[name]) for name, unit in units.items()}
+        return replace(self, columns=self.columns | own)
 
     @property
     def variables(self) -> tuple[str, ...]:

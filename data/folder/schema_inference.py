@@ -45,13 +45,23 @@ from .missing_codes import is_missing_word
 from .private_table import ORDER_NOTE, declared_schema
 from .profile import BEYOND_RANGE, Profile
 from .table_notes import table_notes
+from .tally import ID
 
 MAX_EMPTY_SHARE = 0.9
 """share of empty cells above which a column is excluded"""
 MIN_ID_ROWS = 20
 """minimum number of rows for which all distinct values indicate an identifier"""
-ID = re.compile(r"(.*[ _.-])?(id|ids|uuid|guid|index|idx|key|nr|no|number|rownames?|row)|unnamed: ?\d+", re.IGNORECASE)
+MAX_RECURRENCE = 5.0
+"""maximum mean number of rows of a value of an identifier, whose rows are then repeated measures"""
+DESIGN = re.compile(
+    r"(.*[ _.-])?(stratum|strata|psu|fnlwgt|finalwt|pweights?|probweights?|"
+    r"(survey|sampling|sample|svy|final|design|case|person|household|post)[ _.-]?(weights?|wgt|wt)|wt(mec|int|dr)\w*|"
+    r"sdmv(psu|stra))",
+    re.IGNORECASE,
+)
+"""pattern of the names of strata, sampling units and weights of a survey"""
 TIMES = re.compile(r"(.*[ _.-])?(year|yr|quarter|month|week|day|date|period)", re.IGNORECASE)
+DECLARE_KIND = 'declare {{"columns": {{"{}": "continuous"}}}} in about.json'
 DECLARE = "declare its levels in about.json if this is intended"
 
 
@@ -64,26 +74,48 @@ def exclusion_reason(name: str, column: JointColumn, kind: ColumnKind, *, declar
     rows = column.filled + column.empty
     if not column.filled:
         return "empty in every row" if rows else None
+    if column.is_of_silos and not levels:
+        return "the silo determines it: all its cells are the same within each silo"
     if column.labels is not None and len(column.labels) == 1 and not levels:
         return f"constant: every cell is {quoted(column.labels[0])}"
     if column.periods and not declared:
         return f"quarters or months: --time {name} reads the rows as time series; {DECLARE}"
-    if (
-        kind == "discrete"
-        and not levels
-        and (column.labels is None or (not declared and not _may_be_levels(name, column)))
-    ):
-        if column.dates:
-            return f"dates: --dates days reads them as days since the first one; {DECLARE}"
-        return f"more than {MAX_LEVELS} distinct labels, such as names, ids, dates or free text; {DECLARE}"
-    if declared:
-        return None
+    few = column.labels is not None and (declared or _may_be_levels(name, column))
+    if kind == "discrete" and not levels and not few:
+        return _many_labels(column)
+    return None if declared else _undeclared_reason(name, column, kind)
+
+
+def _undeclared_reason(name: str, column: JointColumn, kind: ColumnKind) -> str | None:
+    """The reason why a column without a declared kind is hardly a measurement; None if it may be one."""
+    rows = column.filled + column.empty
     if column.empty > MAX_EMPTY_SHARE * rows:
         return f"empty in {column.empty / rows:.0%} of the rows"
     if rows >= MIN_ID_ROWS and column.whole and column.unique and (column.consecutive or ID.fullmatch(name)):
         as_time = f"; --time {name} reads the rows as time series" if TIMES.fullmatch(name) else ""
         return f"row numbers or ids: all values are distinct{as_time}"
+    recurring = 0 < column.recurrence <= MAX_RECURRENCE and column.values > MAX_LEVELS
+    if kind == "continuous" and column.whole and recurring:
+        often = f"{column.recurrence:g} rows each" if column.recurrence > 1 else "a few twice"
+        return (
+            f"ids that recur ({often}): their rows may be repeated measures, which count as independent rows here; "
+            f"{DECLARE_KIND.format(name)} if it is a measurement"
+        )
+    if DESIGN.fullmatch(name):
+        return (
+            "strata, sampling units or weights of a survey, which are not a measurement: rows count equally; "
+            f"{DECLARE_KIND.format(name)} if it is one"
+        )
     return None
+
+
+def _many_labels(column: JointColumn) -> str:
+    """The reason for excluding a column of too many labels."""
+    if column.dates:
+        return f"dates: --dates days reads them as days since the first one; {DECLARE}"
+    if column.padded and not column.words:
+        return f"codes with leading zeros, of which there are more than {MAX_LEVELS}; {DECLARE}"
+    return f"more than {MAX_LEVELS} distinct labels, such as names, ids, dates or free text; {DECLARE}"
 
 
 def _may_be_levels(name: str, column: JointColumn) -> bool:
@@ -145,6 +177,7 @@ def infer_schema(
     excluded = read_without | uncommon | _excluded(all_columns, kinds, declared)
     columns = {name: column for name, column in all_columns.items() if name not in excluded}
     _require_columns(place, columns, excluded)
+    _check_shared_labels(columns, kinds, declared, names)
     levels, joined = _levels_of_columns(
         place, {name: columns[name] for name in columns if kinds[name] == "discrete"}, declared
     )
@@ -163,6 +196,7 @@ def infer_schema(
         aside=excluded,
         transforms=transforms,
         dates=_dates(place, numbers),
+        unit_of=_units(place, columns, declared),
         derived=common_derived(profiles, list(numbers)),
         counts=tuple(name for name in numbers if name in counts),
         skewed={} if declared.complete else skewed_columns(numbers, transforms, declared),
@@ -195,6 +229,18 @@ def _dates(place: str, numbers: Mapping[str, JointColumn]) -> dict[str, tuple[st
         for name, column in numbers.items()
         if column.dates
     }
+
+
+def _units(place: str, columns: Mapping[str, JointColumn], declared: Declared) -> dict[str, str]:
+    """The unit of each column that has one, or that has numbers with other marks; raises `BadInput` for two units."""
+    for name, silos in {name: column.units for name, column in columns.items() if len(column.units) > 1}.items():
+        written = ", ".join(f"{unit} at {silo}" for unit, silo in silos.items())
+        raise BadInput(
+            f"{place}: column {quoted(name)}: its numbers have several units ({written}): convert those of one "
+            f'silo by "scale" in about.json, as in {{"scale": {{"{max(silos.values())}": {{"{name}": FACTOR}}}}}}'
+        )
+    found = {name: next(iter(column.units), "") for name, column in columns.items() if column.has_quantities}
+    return {name: unit for name, unit in (found | dict(declared.unit)).items() if name in columns}
 
 
 def _require_columns(place: str, columns: Mapping[str, JointColumn], excluded: Mapping[str, str]) -> None:
@@ -232,6 +278,27 @@ def _levels_of_columns(
     pairs = {name: _levels(place, name, column, declared) for name, column in columns.items()}
     joined = {name: spellings for name, (_, spellings) in pairs.items() if spellings}
     return {name: levels for name, (levels, _) in pairs.items()}, joined
+
+
+def _check_shared_labels(
+    columns: Mapping[str, JointColumn],
+    kinds: Mapping[str, ColumnKind],
+    declared: Declared,
+    names: Mapping[str, str],
+) -> None:
+    """Raise `BadInput` for a column of a silo with several undeclared labels, none of which another silo has.
+
+    Such labels are other words for the same, from which each silo would learn separately.
+    """
+    undeclared = [name for name in columns if kinds[name] == "discrete" and name not in declared.levels]
+    for name in [name for name in undeclared if columns[name].words or columns[name].labelled]:
+        for silo, own, elsewhere in columns[name].labels_of_one_silo:
+            mine, theirs = (", ".join(map(quoted, sorted(some)[:4])) for some in (own, elsewhere))
+            raise BadInput(
+                f"{names[silo]}: column {quoted(name)}: no other silo has one of its labels ({mine}; elsewhere "
+                f'{theirs}): `fedbnsl inspect FOLDER --write` drafts which mean the same ("recode" in about.json); '
+                f"if none do, leave the column out with --ignore {name}"
+            )
 
 
 MIN_LABEL_GAIN = 1.35
@@ -304,12 +371,11 @@ def is_code(column: JointColumn, declared: Declared, *, labels: bool, fractions:
 def _is_text(place: str, name: str, column: JointColumn) -> bool:
     """Whether a column has labels rather than numbers; raises `BadInput` for a mixture that looks like a mistake."""
     if not column.words:
-        return False
-    words = column.words - column.number_like
-    if words >= column.numbers + column.number_like:
-        if column.whole or column.labels is not None:
-            return True
-    elif not column.number_like and column.whole and column.labels is not None and _words_are_labels(column):
+        return column.padded and column.whole
+    few = column.labels is not None
+    if column.has_words and (column.whole or few or column.kinds_of_words > MAX_LEVELS):
+        return True
+    if not column.has_words and not column.number_like and column.whole and few and _words_are_labels(column):
         return True
     word = re.search(r": '([^']*)' is not a number$", column.odd)
     remedy = ""

@@ -22,7 +22,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import MIN_SILO_ROWS
 from .about import NO_DECLARATION, Declared
-from .batches import Column, PlaceOf, Source, check_cells, columns_in_memory
+from .batches import Column, PlaceOf, Source, cells_in, check_cells, columns_in_memory
 from .cells import MISSING, cell_fault, empty_cells, labels_of
 from .check import check_label_column, check_table
 from .dates import times_of
@@ -203,8 +203,10 @@ def _column_labels(column: Column, n: int) -> list[Any]:
 
 ROUNDING = 0.01
 """tolerance of times, in steps, because files have rounded times"""
+MIN_REGULAR = 0.5
+"""minimum share of the times that are one or two steps after the time before, for rows that are series by default"""
 REFUSED = "the cell is empty, and --missing refuse allows no empty cells"
-NOT_SERIES = '; if these rows are not time series, declare {"kind": "continuous"} in about.json'
+NOT_SERIES = '; if these rows are not time series, declare {"kind": "continuous"} in about.json, or "mixed" with labels'
 
 
 @dataclass(frozen=True, eq=False)
@@ -513,10 +515,46 @@ def _refuse_empty(recording: Recording) -> None:
 
 def has_time(path: Path, declared: Declared = NO_DECLARATION) -> bool:
     """Whether a file has a column `time`, in capitals or not, that the reader keeps; False for an unreadable file."""
-    if declared.reading.time:
+    return bool(declared.reading.time) or _time_column(path, declared) is not None
+
+
+def has_regular_time(path: Path, declared: Declared = NO_DECLARATION) -> bool:
+    """Whether the rows of a file are a time series by default: they have a column `time`, with regular times.
+
+    Most times must be one or two steps after the time before, within each series; durations, such as the days of
+    follow-up in survival data, repeat or have gaps. Of a long file, only the first rows are examined. With `--time` or
+    a declared step, the times may have any gaps.
+    """
+    name = _time_column(path, declared)
+    if declared.reading.time or (name is not None and declared.step is not None):
         return True
+    if name is None:
+        return False
+    source = source_of(path, declared)
+    series = find_column(path, [one for one in source.names if declared.keeps(one)], SERIES)
+    names = [name] if series is None else [name, series]
+    batch = next(iter(source.batches(names, names)), None)
+    if batch is None:
+        return True
+    cells, codes = cells_in(batch.column(0))
+    present = np.unique(codes)
+    found, faults = times_of([cells[code] for code in present])
+    times = np.full(len(cells), np.nan)
+    times[present] = [np.nan if cells[code] in faults else one for code, one in zip(present, found, strict=True)]
+    groups = np.zeros(len(codes), np.int64) if series is None else cells_in(batch.column(1))[1]
+    order = np.lexsort((times[codes], groups))
+    differences, same = np.diff(times[codes][order]), np.diff(groups[order]) == 0
+    if not same.any():
+        return True
+    steps = np.nan_to_num(differences[same])
+    least = steps[steps > 0].min(initial=math.inf)
+    near = (steps > 0) & (steps <= (2 + ROUNDING) * least)
+    return bool(near.mean() >= MIN_REGULAR)
+
+
+def _time_column(path: Path, declared: Declared) -> str | None:
     try:
         names = source_of(path, declared).names
     except (BadInput, *BROKEN):
-        return False
-    return any(name.lower() == TIME and declared.keeps(name) for name in names)
+        return None
+    return next((name for name in names if name.lower() == TIME and declared.keeps(name)), None)

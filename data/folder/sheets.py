@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .batches import cell_text, keep_all, readable_names
-from .check import Keep, distinct_names
+from .check import Keep, distinct_names, tidy_names
 from .formats import NO_FORM, Form, file_stamp, has_settled, kind_of
-from .text import EXAMINED_ROWS, empty_column_notes, header_fault
+from .text import EXAMINED_ROWS, Superfluous, empty_column_notes, footer_of, header_fault, repeats_names
 
 PACKAGES = {"spreadsheet": "openpyxl", "labelled": "pyreadstat"}
 """the packages of the extra `tables`"""
@@ -107,6 +107,7 @@ def _spreadsheet(path: Path, name: str | None) -> Sheet:
     numbered = [isinstance(cell, int | float) for cell in first if cell is not None]
     if all(numbered) and not all(name.isdigit() for name in names if name):
         raise BadInput(f"{path}: row {rows[0][0]}: must name the columns, but has numbers, {quoted(','.join(names))}")
+    below, superfluous = _without_superfluous(names, below)
     cells = [[_name_text(cell).strip() for cell in row] for _, row in below[:EXAMINED_ROWS]]
     fault = header_fault(names, [[*row, *[""] * (width - len(row))] for row in cells])
     if fault is not None:
@@ -117,9 +118,24 @@ def _spreadsheet(path: Path, name: str | None) -> Sheet:
     return Sheet(
         tuple(name for name, is_filled in zip(names, filled, strict=True) if is_filled),
         tuple(_array(column) for column, is_filled in zip(columns, filled, strict=True) if is_filled),
-        empty_column_notes(width - sum(filled)),
+        empty_column_notes(width - sum(filled)) + superfluous.notes,
         np.array([number for number, _ in below], dtype=np.int64),
     )
+
+
+Numbered = list[tuple[int, tuple[Any, ...]]]
+"""rows of a sheet, each with its number"""
+
+
+def _without_superfluous(names: Sequence[str], rows: Numbered) -> tuple[Numbered, Superfluous]:
+    """The `rows` that neither repeat the header nor, as the last row, summarise the others, and what is left out."""
+    texts = [[_name_text(cell).strip() for cell in row] for _, row in rows]
+    kept = list(range(len(rows)))
+    if repeats_names(names, texts[:EXAMINED_ROWS]):
+        kept = [k for k in kept if texts[k] != [*names]]
+    headers = len(rows) - len(kept)
+    footer = footer_of(texts[kept[-1]], [texts[k] for k in kept[:-1]]) if kept else ""
+    return [rows[k] for k in (kept[:-1] if footer else kept)], Superfluous(headers, footer)
 
 
 def _rows_of_sheet(path: Path, book: Any, name: str | None) -> list[tuple[int, tuple[Any, ...]]]:
@@ -276,7 +292,7 @@ class SheetSource:
     @cached_property
     def header(self) -> tuple[str, ...]:
         """The columns of the sheet, including columns with the same name, which are marked (see `is_repeated`)."""
-        return tuple(distinct_names(str(self.path), self._sheet.header, self.keep))
+        return tuple(distinct_names(str(self.path), tidy_names(self._sheet.header)[0], self.keep))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -286,7 +302,7 @@ class SheetSource:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on doubtful choices in reading the file."""
-        return self._sheet.notes
+        return (*self._sheet.notes, *tidy_names(self._sheet.header)[1])
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
         """Yield the rows (see `Source.batches`); a column whose cells have several types has text."""

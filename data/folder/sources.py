@@ -4,8 +4,9 @@ A source yields its rows in batches (`batches.Source`), in the same order in eve
 is a `CachedSource`, which keeps the columns that were read and yields all rows in one batch.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +64,34 @@ def open_source(path: Path, form: Form = NO_FORM, keep: Keep = keep_all) -> Sour
     if not path.exists():
         raise BadInput(f"{path}: no such file")
     source: Source
+    if form.rename:
+        keep = partial(_keeps_renamed, form, keep)
     if path.is_dir() or kind_of(path) == "parquet":
         source = ParquetParts(path, keep)
     elif kind_of(path) == "query":
         source = QuerySource(path)
     else:
         source = SheetSource(path, form, keep) if is_sheet(path) else TextFile(path, form, keep)
-    return HarmonisedSource(source, form) if form.recode or form.scale or form.rows else source
+    return (
+        HarmonisedSource(source, form) if any((form.rename, form.recode, form.unit, form.scale, form.rows)) else source
+    )
+
+
+def _keeps_renamed(form: Form, keep: Keep, name: str) -> bool:
+    """Whether `keep` accepts the name in the data set of the column that is called `name` in the file."""
+    return keep(form.name_in_data(name))
+
+
+def reading_quantities(source: Source, units: Mapping[str, str]) -> Source:
+    """`source`, in whose columns with `units` numbers may have other marks beside them (see `cells.quantity_of`)."""
+    plain = source.source if isinstance(source, CachedSource) else source
+    form = plain.form if isinstance(plain, HarmonisedSource) else NO_FORM
+    further = tuple((name, unit) for name, unit in units.items() if (name, unit) not in form.unit)
+    if not further:
+        return source
+    form = replace(form, unit=(*form.unit, *further))
+    own = replace(plain, form=form) if isinstance(plain, HarmonisedSource) else HarmonisedSource(plain, form)
+    return CachedSource(own) if isinstance(source, CachedSource) else own
 
 
 def read_in_passes(path: Path) -> bool:

@@ -30,7 +30,7 @@ from .harmonise import HarmonisedSource
 from .parquet import ParquetParts
 from .private_table import PrivateSource, clipped_codes, clipped_numbers
 from .profile import Profile
-from .sources import CachedSource, left_out_names, source_of
+from .sources import CachedSource, left_out_names, reading_quantities, source_of
 from .tally import TableTally, Values
 from .text import TextFile
 
@@ -141,7 +141,7 @@ class RowView:
     def _columns(self) -> Iterator[list[NDArray[Any]]]:
         """Yield the columns of each batch, including incomplete rows."""
         schema, names, start = self.schema, self._names, self.start
-        text = frozenset((*schema.levels, *schema.dates, *self.declared.marks))
+        text = frozenset((*schema.levels, *schema.dates, *schema.unit_of, *self.declared.marks))
         far = self.declared.reading.outliers != "keep" and isinstance(self.source, CachedSource)
         for batch in self.source.batches(names, text):
             faults: list[tuple[int, str, str]] = []
@@ -164,7 +164,7 @@ class RowView:
     def _values(self, name: str, column: Any, faults: list[tuple[int, str, str]]) -> NDArray[Any]:
         """The numbers or codes of a column; adds row, column and fault of the first cell that does not fit."""
         schema, marks, values = self.schema, self.declared.marks.get(name), None
-        if not any(name in text for text in (schema.levels, schema.dates, self.declared.marks)):
+        if not any(name in text for text in (schema.levels, schema.dates, schema.unit_of, self.declared.marks)):
             values = numbers_in(column)
         if values is not None:
             infinite = np.flatnonzero(np.isinf(values))[:1].tolist()
@@ -325,6 +325,8 @@ class Table:
             if infinite:
                 return replace(self, text=self.text | infinite).profile()
             self._count_marks(tally, uncached)
+        if units := tally.units:
+            return self._with_units(units).profile().with_units(units, tally.limits)
         left_out = left_out_names(self.source, names)
         if by is None:
             return tally.profile(self.source.place, self.source.notes, left_out)
@@ -377,7 +379,13 @@ class Table:
             check_same_columns(self.source.path, found, schema.variables, "the schema")
         bad: Literal["raise", "zero"] = "zero" if private else "raise"
         expected = tuple(zip(schema.condition_names.get(silo, ()), schema.conditions(silo), strict=False))
-        return RowView(self.source, schema, schema.rows[silo], self.declared, self.mapper, bad, expected)
+        source = self.source if private else self._with_units(schema.unit_of).source
+        return RowView(source, schema, schema.rows[silo], self.declared, self.mapper, bad, expected)
+
+    def _with_units(self, units: Mapping[str, str]) -> "Table":
+        """The table whose columns with `units` are read as numbers."""
+        source = reading_quantities(self.source, units)
+        return self if source is self.source else replace(self, source=source, text=self.text | units.keys())
 
     def _count_marks(self, tally: TableTally, uncached: Source) -> None:
         """Count the cells of a text file that mark a missing value in the columns that were read as numbers."""

@@ -5,10 +5,12 @@ from statistics import median
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import quoted
+from fedbnsl.algorithms.privacy.disclosure_control import share_class
 
 from .about import Declared
 from .cells import MAX_CODES
 from .joint_columns import Columns, JointColumn, label_notes, listed, mark_notes
+from .series import TIME
 
 UNIT_DECADES = 0.9
 """minimum difference of silos' medians, in powers of ten, for a note that suggests different units"""
@@ -24,6 +26,13 @@ def table_notes(
     `joined` has, by variable, the labels that were merged into other labels of the same folded spelling.
     """
     notes = [*_codes(schema, columns, declared), *_spellings(schema, columns, joined)]
+    notes += _quantities(schema, columns)
+    if declared.may_be_series:
+        notes += [
+            f"{name}: its values repeat or are irregular, as durations do: --time {name} reads the rows as time series"
+            for name in schema.variables
+            if name.lower() == TIME
+        ]
     if len(schema.rows) > 1:
         notes += [*_levels_of_one_silo(schema, columns, declared), *_empty_or_constant(schema, columns, declared)]
         notes += _units(schema, columns)
@@ -84,25 +93,17 @@ def _spellings(schema: Schema, columns: Columns, joined: Mapping[str, tuple[str,
 
 
 def _levels_of_one_silo(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
-    """Notes on undeclared labels that occur in a single silo, and on a silo whose labels of a column no other has."""
-    unique, foreign = [], []
+    """A note on undeclared labels that occur in a single silo."""
+    unique = []
     for name in (one for one in schema.levels if one not in declared.levels):
         labels = {silo: set(part.labels or ()) for silo, part in columns[name].parts.items() if part.filled}
         elsewhere = {silo: set().union(*(labels[other] for other in labels if other != silo)) for silo in labels}
-        apart = [silo for silo in labels if len(labels[silo]) > 1 and elsewhere[silo].isdisjoint(labels[silo])]
-        if len(labels) > 1 and (len(apart) == 1 or len(apart) == len(labels) == 2):  # cities differ at every silo
-            foreign.append((name, apart[-1], labels[apart[-1]], elsewhere[apart[-1]]))
-        elif len(labels) > 1:
+        if len(labels) > 1:
             unique += [
                 f"{name} {quoted(one)} ({silo})" for silo in labels for one in sorted(labels[silo] - elsewhere[silo])
             ]
     if unique:
         yield f'levels of a single silo: {listed(unique)}; map other spellings of them by "recode" in about.json'
-    for name, silo, own, others in foreign:
-        yield (
-            f"{name}: no other silo has a label of {silo} ({listed(map(quoted, sorted(own)))}; elsewhere "
-            f'{listed(map(quoted, sorted(others)))}); if they mean the same, map them by "recode" in about.json'
-        )
 
 
 def _empty_or_constant(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
@@ -117,6 +118,23 @@ def _empty_or_constant(schema: Schema, columns: Columns, declared: Declared) -> 
             value = parts[same[0]].labels
             content = quoted(value[0]) if value and len({parts[silo].labels for silo in same}) == 1 else "the same"
             yield f"{name}: every filled cell is {content} at {listed(same)}"
+
+
+def _quantities(schema: Schema, columns: Columns) -> Iterator[str]:
+    """Notes on columns whose cells have other marks beside their numbers, and on detection limits."""
+    written = {name: unit for name, unit in schema.unit_of.items() if columns[name].has_quantities}
+    units = [f"{name} ({unit})" for name, unit in written.items() if unit]
+    if units:
+        yield f"numbers with their unit in the cells: {listed(units, 12)}"
+    grouped = [name for name, unit in written.items() if not unit and not columns[name].limits]
+    if grouped:
+        yield f"numbers with marks between thousands: {listed(grouped, 12)}; 1,234 is read as 1234"
+    for name in written:
+        if limits := columns[name].limits:
+            yield (
+                f"{name}: limits such as <5 and >100 are in {share_class(limits / columns[name].filled)} of its cells: "
+                "half of an upper limit, and a lower limit itself, is read as the number"
+            )
 
 
 def _units(schema: Schema, columns: Columns) -> Iterator[str]:

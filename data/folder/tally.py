@@ -10,7 +10,7 @@ Two tallies of consecutive rows can be merged.
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from typing import Any, Literal
@@ -29,7 +29,6 @@ from .cells import (
     MAX_CODES,
     MAX_LEVELS,
     MAX_RECURRING_LEVELS,
-    NUMBER_LIKE,
     WHOLE,
     Cells,
     are_few_labels,
@@ -37,10 +36,18 @@ from .cells import (
     cell_fault,
     label_faults,
     level_faults,
+    looks_like_number,
+    quantity_of,
 )
 from .dates import PERIOD, date_faults, days_since, first_dates, looks_like_date
 from .profile import LARGEST, ColumnProfile, Profile, beyond
 
+ID = re.compile(
+    r"(.*[ _.-])?(ids?|uuid|guid|index|idx|key|nr|no|number|rownames?|row|mrn)|[a-z]{1,3}id|patid|unnamed: ?\d+",
+    re.IGNORECASE,
+)
+"""pattern of the names of identifiers"""
+PADDED = re.compile(r"[+-]?0\d+", re.ASCII)
 MAX_SEEN = 100_000
 """maximum number of rows among which a value that occurs twice is found whatever the order of the rows"""
 SAMPLED_NUMBERS = 2000
@@ -64,6 +71,11 @@ class ColumnTally:
     """whether the column is discrete because all data are, so that fractions are a fault"""
     unlimited: bool = False
     """whether to keep any number of labels"""
+    values: set[Any] | None = None
+    """the distinct values, for a column that is named like an identifier; None for other columns, and if they are more
+    than `MAX_SEEN`"""
+    padded: bool = False
+    """whether a whole number has leading zeros"""
     report_dates: bool = False
     """whether to report the first date"""
     rows: int = 0
@@ -81,6 +93,12 @@ class ColumnTally:
     marks: Counter[str] = field(default_factory=Counter)
     outliers: int = 0
     """the number of cells that were emptied because they are far from the others"""
+    units: dict[str, str] | None = field(default_factory=dict)
+    """the units of the words, by their spelling without capitals; None if a word is not a number with other marks"""
+    with_unit: int = 0
+    """the number of words that have a unit"""
+    limits: int = 0
+    """the number of words that are limits of numbers"""
     dates: bool = True
     """whether all filled cells are dates"""
     periods: bool = True
@@ -106,8 +124,8 @@ class ColumnTally:
     )
     """the numbers of the sampled rows, and their values, which are at most `SAMPLED_ROWS`"""
     first: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """by kind of fault, the row and the message of the first cell that has it; also the first "word" and the first
-    "number-like" word"""
+    """by kind of fault, the row and the message of the first cell that has it; also the first "word", and the
+    first "plain word", which is not a number with other marks"""
 
     def check_cells(self, cells: Cells, codes: NDArray[np.int64], start: int) -> None:
         """Record the first faults of the rows from `start` on: row i has `codes[i]`, an index of the `cells`."""
@@ -140,7 +158,7 @@ class ColumnTally:
         found = [self.first[kind] for kind in ("cell",) if kind in self.first]
         if "label" in self.first and are_few_labels(self._distinct, self.words + self.numbers):
             found.append(self.first["label"])
-        if "fraction" in self.first and "word" not in self.first:
+        if "fraction" in self.first and not self.words:
             found.append(self.first["fraction"])
         return min(found, default=None)
 
@@ -162,6 +180,7 @@ class ColumnTally:
             labels = {str(int(value)) if value.is_integer() else repr(value) for value in distinct}
             self.labels = _union(self.labels, labels, self._most_labels)
         self._count_values(known, known_rows)
+        self._collect(known.tolist)
         if self.whole and not gaps:
             self._order((float(known[0]), float(known[-1])), bool((known[1:] > known[:-1]).all()))
             self._see(known.tolist() if self.rows <= MAX_SEEN and self.seen is not None else None)
@@ -179,13 +198,16 @@ class ColumnTally:
         self.rows += len(codes)
         self.numbers += int(counts[numbers].sum())
         self.words += int(counts[words].sum())
-        like = [k for k in words if NUMBER_LIKE.fullmatch(cells.labels[k])]
+        like = [k for k in words if looks_like_number(cells.labels[k])]
         self.number_like += int(counts[like].sum())
-        for kind, wrong in (("word", words), ("number-like", like)):
+        plain = self._count_quantities([(k, cells.labels[k], int(counts[k])) for k in words])
+        for kind, wrong in (("plain word", plain), ("word", words)):
             if wrong and kind not in self.first:
                 row = int(np.argmax(np.isin(codes, wrong)))
                 self.first[kind] = int(rows[row]), cell_fault(cells.texts[codes[row]]) or ""
         self.whole = self.whole and all(WHOLE.fullmatch(cells.labels[k]) for k in numbers)
+        self.padded = self.padded or any(PADDED.fullmatch(cells.labels[k]) for k in numbers)
+        self._collect(lambda: filled)
         self.labels = _union(self.labels, filled, self._most_labels)
         self.named = _union(self.named, named, MAX_LEVELS)
         present_texts = {text for text, is_present in zip(cells.texts, present, strict=True) if is_present}
@@ -209,13 +231,15 @@ class ColumnTally:
 
     def merge(self, other: "ColumnTally") -> None:
         """Count the rows of `other`, which come after the rows of this tally."""
-        for name in ("rows", "numbers", "words", "zeros", "number_like", "outliers"):
+        for name in ("rows", "numbers", "words", "zeros", "number_like", "outliers", "with_unit", "limits"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.whole = self.whole and other.whole
+        self.whole, self.padded = self.whole and other.whole, self.padded or other.padded
+        self.values = _union(self.values, other.values, MAX_SEEN)
         limits = {"labels": self._most_labels, "named": MAX_LEVELS, "texts": 2 * MAX_RECURRING_LEVELS}
         for name, most in limits.items():
             setattr(self, name, _union(getattr(self, name), getattr(other, name), most))
         self.marks.update(other.marks)
+        self._add_units(other.units)
         self._add_dates(other.dates, other.periods, other.first_dates)
         if other.ends is not None:
             self._order(other.ends, other.rising)
@@ -248,13 +272,16 @@ class ColumnTally:
             outliers=self.outliers,
             marks=tuple(sorted(self.marks.items())),
             labelled=self.labelled,
+            recurrence=round(filled / len(self.values), 1) if self.values else 0.0,
+            padded=self.padded,
         )
         if self.words:
             texts = self.texts or set()
             return replace(
                 profile,
-                number_like=self.number_like,
+                number_like=self.number_like - (self.with_unit if self.unit is None and count <= MAX_CODES else 0),
                 kinds_of_words=MAX_LEVELS + 1 if self.named is None else len(self.named),
+                limits=self.limits,
                 spaced=len({re.sub(r"\s", "", text) for text in texts}) < len(texts),
                 odd=odd,
                 dates=self.dates,
@@ -277,6 +304,11 @@ class ColumnTally:
             shape="normal-scores" if shape and negative else shape,
             counted=count_transform(*distinct) if self.whole else "",
         )
+
+    def _collect(self, values: Callable[[], Collection[Any]]) -> None:
+        """Add `values` to the distinct values, if these are counted."""
+        if self.values is not None:
+            self.values = _union(self.values, set(map(str, values())), MAX_SEEN)
 
     @property
     def _most_labels(self) -> float:
@@ -337,6 +369,39 @@ class ColumnTally:
             wanted *= 2
         self.sample, self.stride = (rows, values), wanted
 
+    def _count_quantities(self, words: Sequence[tuple[int, str, int]]) -> list[int]:
+        """Count the `words`, each with its index and its number of rows, that are numbers with other marks.
+
+        Returns the indices of the other words.
+        """
+        found = [(k, quantity_of(label), count) for k, label, count in words]
+        known = [(one, count) for _, one, count in found if one is not None]
+        self.limits += sum(count for one, count in known if one.limit)
+        self.with_unit += sum(count for one, count in known if one.unit)
+        units = {one.unit.casefold(): one.unit for one, _ in reversed(known) if one.unit}
+        self._add_units(units if len(known) == len(words) else None)
+        return [k for k, one, _ in found if one is None]
+
+    def _add_units(self, units: Mapping[str, str] | None) -> None:
+        """Add the `units` of some words, None if not all of them are numbers."""
+        self.units = None if self.units is None or units is None else {**units, **self.units}
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of a column of numbers with other marks; "" without a unit, and None for any other column.
+
+        All words must be such numbers, with at most one unit, which most cells have. Limits are numbers only beside
+        more other numbers, as the ages <18, 18-65 and >65 are labels.
+        """
+        filled, one_of_many = self.words + self.numbers, self._distinct > MAX_CODES
+        if not self.words or self.units is None or len(self.units) > 1 or self.levels is not None or self.labelled:
+            return None
+        if self.kind == "discrete" or (self.units and 2 * self.with_unit < filled):
+            return None
+        if self.limits and not (2 * self.limits < filled and one_of_many):
+            return None
+        return next(iter(self.units.values()), "")
+
     def _add_dates(self, dates: bool, periods: bool, first: dict[str, str] | None) -> None:
         """Count cells that are all `dates`, all `periods`, or neither; `first` is their first date in each order."""
         self.dates, self.periods = self.dates and dates, self.periods and periods
@@ -388,6 +453,7 @@ class TableTally:
                 in_discrete_data=kind == "discrete" and levels is None and name not in declared.columns,
                 unlimited=kind == "discrete" and (name in declared.levels or name in declared.columns),
                 report_dates=declared.reading.dates == "days",
+                values=set() if ID.fullmatch(name) else None,
             )
 
     def check(self, batch: Mapping[str, Values]) -> dict[str, Values]:
@@ -440,6 +506,16 @@ class TableTally:
             else:
                 self.columns[name].count_cells(cells, codes, rows)
 
+    @property
+    def units(self) -> dict[str, str]:
+        """The unit of each column of numbers with other marks."""
+        return {name: column.unit for name, column in self.columns.items() if column.unit is not None}
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """For each column, the number of cells that are limits of numbers."""
+        return {name: column.limits for name, column in self.columns.items()}
+
     def merge(self, other: "TableTally") -> None:
         """Count the rows of `other`, which come after the rows of this tally."""
         self.rows += other.rows
@@ -465,7 +541,8 @@ class TableTally:
         self.raise_fault(place_of)
         columns = {}
         for name, column in self.columns.items():
-            first = column.first.get("number-like") or (column.first.get("word") if column.numbers else None)
+            first = column.first.get("plain word", column.first.get("word"))
+            first = first if column.numbers or column.number_like else None
             odd = column.kind is None and bool(column.words) and first is not None
             columns[name] = column.profile(
                 f"{place_of(first[0])}, column {quoted(name)}: {first[1]}" if odd and first else ""

@@ -23,15 +23,15 @@ from io import StringIO
 from itertools import islice, pairwise
 from operator import lt
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .batches import NotNumbersError, exceeds_memory, keep_all, readable_names, rows_at_once
-from .cells import DECIMAL_COMMA, MISSING, cell_fault, is_empty, number_of
-from .check import Keep, distinct_names
+from .cells import DECIMAL_COMMA, MISSING, cell_fault, is_empty, number_of, quantity_of
+from .check import Keep, distinct_names, tidy_names
 from .formats import BROKEN, NO_FORM, Form, file_stamp, has_settled, open_bytes
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -40,7 +40,63 @@ SNIFFED_ROWS = 200
 LEGACY_ENCODING = "cp1252"
 FIRST_LINE = re.compile(r"\s*([^\r\n]*)")
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+POINT_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+", re.ASCII)
+SWAPPED = str.maketrans(",.", ".,")
 POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
+
+
+FOOTERS = frozenset(
+    (
+        *("total", "totals", "grand total", "sum", "mean", "average", "summe", "gesamt", "gesamtsumme", "insgesamt"),
+        *("mittelwert", "durchschnitt", "somme", "moyenne", "suma", "media", "totale", "totaal"),
+    )
+)
+"""words at the begin of a last row that summarises the rows above"""
+
+
+@dataclass(frozen=True)
+class Superfluous:
+    """Rows that repeat the header, and a last row that summarises the rows above; neither is a row of the table."""
+
+    headers: int = 0
+    footer: str = ""
+    """the word at the begin of the last row, or "" """
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A note for each kind of these rows."""
+        rows = (
+            "1 row repeats the header and is" if self.headers == 1 else f"{self.headers} rows repeat the header and are"
+        )
+        headers = (f"{rows} left out",) * bool(self.headers)
+        return headers + (f"the last row, {quoted(self.footer)}, is left out",) * bool(self.footer)
+
+
+NOTHING_SUPERFLUOUS = Superfluous()
+
+
+def footer_of(last: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The first word of the `last` row if the row summarises the `rows` above it; else "".
+
+    The word must not be a label: its column has numbers, or words that hardly recur.
+    """
+    place = next((place for place, cell in enumerate(last) if cell.strip()), None)
+    if place is None or last[place].strip(" :\t").casefold() not in FOOTERS:
+        return ""
+    above = [row[place].strip() for row in rows if len(row) > place]
+    others = [cell for number, cell in enumerate(last) if number != place]
+    summarises = sum(not cell.strip() or _number(cell) is not None for cell in others) >= max(1, len(others) / 2)
+    recur = len(set(above)) <= len(above) / 2 and not all(_number(cell) is not None for cell in above if cell)
+    return last[place].strip() if above and summarises and not recur else ""
+
+
+def repeats_names(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows equal to `names` repeat the header, judging by the first `rows`: no other row has a name in a cell.
+
+    In tables of multiple answers, and in tables without a header, other rows do.
+    """
+    others = [row for row in ([cell.strip() for cell in row] for row in rows) if row != [*names]]
+    return bool(others) and not any(name and name in row[k : k + 1] for row in others for k, name in enumerate(names))
 
 
 @dataclass(frozen=True)
@@ -56,11 +112,13 @@ class Text:
     """number of empty columns without a name at the end, which are removed from `content`"""
     longest: int = 0
     """number of characters of the longest line of the examined part of a file"""
+    superfluous: Superfluous = NOTHING_SUPERFLUOUS
+    """the rows that are left out"""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on doubtful choices in reading the text."""
-        return ("it is read as cp1252",) * self.legacy + empty_column_notes(self.unnamed)
+        return ("it is read as cp1252",) * self.legacy + empty_column_notes(self.unnamed) + self.superfluous.notes
 
 
 def text_of(place: str, content: bytes, form: Form) -> Text:
@@ -164,11 +222,12 @@ def _decimal(place: str, head: str, separator: str) -> str:
     if separator == ",":
         return "."
     rows = rows_of(head, separator)[1:]
-    commas = {cell for cell in _cells(rows) if DECIMAL_COMMA.fullmatch(cell)}
-    if not commas or any(POINT.fullmatch(cell) for cell in _cells(rows)):
+    cells = set(_cells(rows))
+    commas = {cell for cell in cells if _has_comma(cell)}
+    if not commas or any(POINT.fullmatch(cell) and not POINT_GROUPED.fullmatch(cell) for cell in cells):
         return "."
     if all(GROUPED.fullmatch(cell) for cell in commas):
-        declare = 'declare {"decimal": ","} in about.json if they are decimals, else write them without commas'
+        declare = 'declare in about.json {"decimal": ","} if they are decimals, or {"decimal": "."} if thousands'
         raise BadInput(f"{place}: numbers such as {quoted(min(commas))} may have decimals or thousands; {declare}")
     return ","
 
@@ -271,8 +330,17 @@ def utf_16(start: bytes) -> str | None:
     return None
 
 
-def read_header(path: Path, text: Text, keep: Keep = keep_all) -> list[str]:
-    """The names in the first row of `text`, stripped, as `distinct_names` returns them.
+@dataclass(frozen=True)
+class Header:
+    """The names in the first row of a text, the number of lines up to the end of this row, and notes on the names."""
+
+    names: tuple[str, ...]
+    lines: int
+    notes: tuple[str, ...] = ()
+
+
+def read_header(path: Path, text: Text, keep: Keep = keep_all) -> Header:
+    """The names in the first row of `text`, tidied (`tidy_names`), as `distinct_names` returns them.
 
     Raises `BadInput` if there is no row, for invalid names, and if the next row has another number of cells.
     """
@@ -286,13 +354,13 @@ def read_header(path: Path, text: Text, keep: Keep = keep_all) -> list[str]:
         raise BadInput(f"{path}: {error}") from None
     if not row:
         raise BadInput(f"{path}: the file is empty")
-    names = [name.strip() for name in row]
-    if fault := header_fault(names, [cells for _, cells in following]):
+    if fault := header_fault([name.strip() for name in row], [cells for _, cells in following]):
         raise BadInput(f"{path}: line {line}: {fault}")
-    names = distinct_names(f"{path}: line {line}", names, keep)
+    tidy, notes = tidy_names(row)
+    names = distinct_names(f"{path}: line {line}", tidy, keep)
     if following and len(following[0][1]) != len(names):
         raise BadInput(f"{path}: {_wrong_length(*following[0], names)}")
-    return names
+    return Header(tuple(names), line, notes)
 
 
 def first_rows(text: Text, count: int | None) -> list[list[str]]:
@@ -377,7 +445,6 @@ def _wrong_length(line: int, row: Sequence[str], header: Sequence[str]) -> str:
     return f"line {line}: {cells}, but the header names {len(header)} columns"
 
 
-HEADER = re.compile(r"\s*[^\r\n]*(\r\n|\r|\n|\Z)")
 EMPTY = sorted({variant for mark in MISSING for variant in (mark, mark.upper(), mark.capitalize(), mark.title())})
 EMPTY += ["NaN", "-NaN", "+NaN"]
 """the usual spellings of the markers of missing values"""
@@ -418,12 +485,32 @@ def _examined(path: Path, form: Form, stamp: tuple[str | int, ...], *, whole: bo
     if not whole and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise BadInput(f"{path}: UTF-16 files of this size cannot be read: write it as UTF-8 or Parquet")
     text = text_of(str(path), content, form)
+    if whole:
+        without, superfluous = _without_superfluous(text.content, text.separator)
+        text = replace(text, content=without, superfluous=superfluous)
     end = text.content.rfind("\n", 0, HEAD_BYTES) + 1 if len(text.content) > HEAD_BYTES else 0
     head = text.content[:end] if end else text.content
     longest = max(map(len, head.splitlines()), default=0)
     return replace(
         text, content=sniffed_rows(head, text.separator) if len(head) > KEPT_CHARACTERS else head, longest=longest
     )
+
+
+def _without_superfluous(content: str, separator: str) -> tuple[str, Superfluous]:
+    """`content` with blank lines in place of superfluous rows, and what these rows are."""
+    first = FIRST_LINE.match(content)
+    line = first[1].rstrip() if first else ""
+    rows = rows_of(_head(content), separator)
+    if not line or len(rows) < 2:
+        return content, NOTHING_SUPERFLUOUS
+    again = re.compile(rf"(?<=[\r\n]){re.escape(line)}[ \t]*(?=[\r\n]|\Z)")
+    headers = 0
+    if content.count(line) > 1 and repeats_names([name.strip() for name in rows[0]], rows[1:]):
+        content, headers = again.subn("", content)
+    start = max(content.rstrip().rfind("\n"), content.rstrip().rfind("\r")) + 1
+    last = rows_of(content[start:], separator)
+    footer = footer_of(last[0], rows[1:]) if start and len(last) == 1 and len(last[0]) == len(rows[0]) else ""
+    return (content[:start] if footer else content), Superfluous(headers, footer)
 
 
 @dataclass(frozen=True)
@@ -441,9 +528,13 @@ class TextFile:
         return _examine(self.path, self.form)
 
     @cached_property
+    def _header(self) -> Header:
+        return read_header(self.path, self._head, self.keep)
+
+    @property
     def header(self) -> tuple[str, ...]:
         """The columns in the header, including columns with the same name, which are marked (see `is_repeated`)."""
-        return tuple(read_header(self.path, self._head, self.keep))
+        return self._header.names
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -478,7 +569,7 @@ class TextFile:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on doubtful choices in reading the file."""
-        return self._head.notes
+        return (*self._head.notes, *self._header.notes)
 
     def place(self, row: int) -> str:
         """The place of row `row` (from 0): the last line of the row."""
@@ -521,18 +612,20 @@ class TextFile:
 
         head, text = self._head, pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
         unnamed = [f"\0unnamed {number}" for number in range(head.unnamed)]
-        header = HEADER.match(head.content)
-        assert header is not None
-        if len(head.content.encode()) < HEAD_BYTES and not head.content[header.end() :].strip():
+        above = self._header.lines
+        if (
+            len(head.content.encode()) < HEAD_BYTES
+            and not "".join(head.content.splitlines(keepends=True)[above:]).strip()
+        ):
             return
         types = {name: text if name in words else pyarrow.float64() for name in self.header}
         with (
-            open_bytes(self.path) as file,
+            self._open() as file,
             pyarrow.csv.open_csv(
                 file,
                 read_options=pyarrow.csv.ReadOptions(
                     column_names=[*self.header, *unnamed],
-                    skip_rows=len(header[0].splitlines()),
+                    skip_rows=above,
                     use_threads=False,
                     block_size=max(BLOCK_BYTES, min(LINES_OF_BLOCK * head.longest, MAX_BLOCK_BYTES)),
                     encoding="utf8" if head.encoding == "utf-8-sig" else head.encoding,
@@ -583,10 +676,32 @@ class TextFile:
                     )
                 yield pyarrow.RecordBatch.from_arrays(arrays, names=list(names))
 
+    def _open(self) -> BinaryIO:
+        """The open file, in which superfluous rows are blank lines."""
+        file = open_bytes(self.path)
+        if self._head.superfluous == NOTHING_SUPERFLUOUS:
+            return file
+        with file:
+            text = file.read().decode(self._head.encoding).removeprefix("\ufeff")
+        return io.BytesIO(_without_superfluous(text, self._head.separator)[0].encode(self._head.encoding))
+
     def _lines(self) -> io.TextIOWrapper:
-        return io.TextIOWrapper(open_bytes(self.path), encoding=self._head.encoding, errors="replace", newline="")
+        return io.TextIOWrapper(self._open(), encoding=self._head.encoding, errors="replace", newline="")
 
 
 def with_point(cell: str, decimal: str) -> str:
     """A cell whose number has the mark `decimal`, with a decimal point."""
-    return cell.replace(",", ".") if decimal == "," and DECIMAL_COMMA.fullmatch(cell.strip()) else cell
+    if decimal != ",":
+        return cell
+    if DECIMAL_COMMA.fullmatch(cell.strip()):
+        return cell.replace(",", ".")
+    swapped = cell.strip().translate(SWAPPED)
+    return swapped if _has_comma(cell) or POINT_GROUPED.fullmatch(cell.strip()) else cell
+
+
+def _has_comma(cell: str) -> bool:
+    """Whether a cell is a number with a decimal comma, also with other marks, such as 1.180,23 €."""
+    text = cell.strip()
+    return DECIMAL_COMMA.fullmatch(text) is not None or (
+        "," in text and quantity_of(text) is None and quantity_of(text.translate(SWAPPED)) is not None
+    )

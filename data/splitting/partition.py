@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Kind
+from fedbnsl.algorithms.core.schema import Kind, pluralize
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..federated import MIN_SILO_ROWS, FederatedData, continuous, deal_rows, silo_names
-from ..folder.about import ABOUT, Reading, declarations, read_about
+from ..folder.about import ABOUT, Reading, SmallSilos, declarations, read_about
 from ..folder.batches import labels_in
 from ..folder.check import check_label_column, check_silo_name, check_table
+from ..folder.harmonise import OTHERS
 from ..folder.joint_columns import listed
 from ..folder.schema_inference import negotiate_schema
-from ..folder.series import has_time
+from ..folder.series import has_regular_time
 from ..folder.sources import open_source
 from ..folder.table import open_table
 from ..folder.truth import read_truth
@@ -147,6 +148,7 @@ def split_table(
     sizes: Sequence[int] | None = None,
     concentration: float | None = None,
     by: str | None = None,
+    small_silos: SmallSilos = "leave-out",
     skew: str | None = None,
     surrogate: int | None = None,
     kind: Kind | None = None,
@@ -162,7 +164,8 @@ def split_table(
     - `silos` and `surrogate`, optionally `concentration`: the silo is a hidden child of `surrogate` random
       columns. Of a numeric column, it depends only on whether the value is above the median.
     - `sizes`: parts of these sizes.
-    - `by`: a silo for each value of the column `by`, which is dropped.
+    - `by`: a silo for each value of the column `by`, which is dropped. Rows without a value, or with one that no other
+      row has, are left out; with `small_silos` "merge", they form one silo.
 
     `kind` is the kind of the data. By default, kind and levels come from the about.json beside the table, if it has a
     checksum of the table. If not, kind and levels are inferred. Raises `BadInput` for time series, for other
@@ -184,10 +187,11 @@ def split_table(
     graph = read_truth(truth, schema.variables, tuple(schema.aside))[0] if truth is not None else None
     whole = replace(whole, truth=graph, about=whole.about | about)
     if by is not None:
-        return _deal(whole, _silos_of(path, by, owners))
-    parts = _parts(path, whole, np.random.default_rng(seed), silos, sizes, concentration, skew, surrogate)
+        parts, notes = _silos_of(path, by, owners, small_silos)
+        return _deal(replace(whole, notes=(*notes, *whole.notes)), parts)
+    dealt = _parts(path, whole, np.random.default_rng(seed), silos, sizes, concentration, skew, surrogate)
     whole = replace(whole, about=whole.about | {"seed": seed})
-    return _deal(whole, dict(zip(silo_names(len(parts)), parts, strict=True)))
+    return _deal(whole, dict(zip(silo_names(len(dealt)), dealt, strict=True)))
 
 
 def _parts(
@@ -261,7 +265,7 @@ def _read(path: Path, kind: Kind | None, by: str | None) -> tuple[FederatedData,
         about = {"kind": kind, "levels": about.get("levels", {}) if kind == "discrete" else {}}
     declared = declarations(about)
     without_by = replace(declared, reading=Reading(ignore=(by,) if by is not None else ()))
-    if declared.kind == "time-series" or (declared.may_be_series and has_time(path, without_by)):
+    if declared.kind == "time-series" or (declared.may_be_series and has_regular_time(path, without_by)):
         raise BadInput(
             f"{path}: its column 'time' or its about.json makes it time series, whose rows cannot be dealt singly: "
             "deal whole series with `prepare series`, or declare that its kind is continuous"
@@ -270,7 +274,7 @@ def _read(path: Path, kind: Kind | None, by: str | None) -> tuple[FederatedData,
     if by is not None:
         source = open_source(path, declared.form, lambda name: name == by)
         check_label_column(path, source.names, by)
-        owners = labels_in(source, by)
+        owners = labels_in(source, by, allow_empty=True)
     table = open_table(path, without_by)
     inferred = negotiate_schema(str(path), lambda _: {WHOLE: table.profile()}, without_by, {WHOLE: str(path)})
     schema, rows = inferred.schema, table.view(inferred.schema, WHOLE).array()
@@ -310,10 +314,23 @@ def _surrogate_codes(whole: FederatedData, columns: int, rng: np.random.Generato
     return np.asarray(np.nan_to_num(codes, nan=-1.0), dtype=np.int64)
 
 
-def _silos_of(path: Path, by: str, labels: Sequence[str]) -> dict[str, NDArray[np.intp]]:
-    parts = by_column(labels)
-    for silo, rows in parts.items():
+def _silos_of(
+    path: Path, by: str, labels: Sequence[str], small_silos: SmallSilos
+) -> tuple[dict[str, NDArray[np.intp]], tuple[str, ...]]:
+    """The row numbers of each silo, and a note on rows whose silo has too few rows or no name, if there are any.
+
+    Raises `BadInput` for an invalid name of a silo, and if no silo has enough rows.
+    """
+    whole = by_column(labels)
+    parts = {silo: rows for silo, rows in whole.items() if silo and len(rows) >= MIN_SILO_ROWS}
+    small = np.concatenate([np.empty(0, np.intp), *(rows for silo, rows in whole.items() if silo not in parts)])
+    merges = small_silos == "merge" and len(small) >= MIN_SILO_ROWS
+    if merges:
+        parts[OTHERS] = np.sort(np.concatenate([parts.get(OTHERS, np.empty(0, np.intp)), small]))
+    if not parts:
+        raise BadInput(f"{path}: column {quoted(by)}: no silo has {MIN_SILO_ROWS} rows or more")
+    for silo in parts:
         check_silo_name(f"{path}: column {quoted(by)}", silo)
-        if len(rows) < MIN_SILO_ROWS:
-            raise BadInput(f"{path}: column {quoted(by)}: only one row has the value {quoted(silo)}; a silo needs two")
-    return parts
+    how = f"in the silo {quoted(OTHERS)}" if merges else "left out"
+    note = f"{how}: {pluralize(len(small), 'row')} without a value of {by}, or with one that no other row has"
+    return dict(sorted(parts.items())), (note,) if len(small) else ()

@@ -25,13 +25,13 @@ from fedbnsl.algorithms.core.spec import unknown_parameter
 from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, foreign_text
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import NO_DECLARATION, declarations
-from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
+from fedbnsl.data.folder.folder import files_of, read_folder, write_folder
 from fedbnsl.tracking.outputs import write_outputs
 
 from ..engines.inline import job_inline, run_inline
 from ..engines.resuming import run_lock
 from ..job.check import check, check_options
-from ..job.reading import reading_of, selected_silos
+from ..job.reading import reading_of
 from ..job.run import Listener
 from ..options.in_python import message_in_python
 from ..options.learn import (
@@ -363,7 +363,7 @@ def _learn_inline(
         check_out(out)
     job = job_inline(settings.named(), str(uuid4()), tables)
     check(job, tables.schema)
-    files = silo_files(folder, selected_silos(settings), settings.by) if folder is not None else None
+    files = files_of(folder, reading_of(settings)) if folder is not None else None
     declared = declarations(tables.about, reading_of(settings)) if folder is not None else NO_DECLARATION
     with nullcontext() if out is None else run_lock(out, fresh=True):
         result = run_inline(job, tables, listeners, files, declared)

@@ -86,31 +86,39 @@ def _rare_levels(folder: Path, data: FederatedData) -> list[str]:
 def draft_about(folder: Path, options: LearnOptions) -> None:
     """Write a draft of the `about.json` of `folder`, which declares how its tables are read, for its owners to review.
 
-    Existing declarations are kept. The draft also declares the cells that may mark missing values, and omits these
-    cells from the levels of their columns; a line is printed for each of them. Raises `BadInput` as reading does.
+    Existing declarations are kept. The draft harmonises the names, labels and units of the silos' columns (`draft.py`),
+    and declares the cells that may mark missing values; a line is printed for each proposal. Raises `BadInput` as
+    reading does.
     """
     from fedbnsl.data.folder.about import ABOUT, read_about
-    from fedbnsl.data.folder.folder import declarations_of, place_of, read_folder
+    from fedbnsl.data.folder.draft import harmonised, logarithms
+    from fedbnsl.data.folder.folder import declarations_of, place_of, read_folder, silo_files
     from fedbnsl.data.folder.missing_codes import declaration_of
 
     from ..job.reading import reading_of
 
-    about, data = read_about(folder), read_folder(folder, reading_of(options))
-    codes = _missing_codes(data)
-    schema, drafted = data.schema, declarations_of(data.schema)
-    for one in codes:
-        if one.cell in drafted.get("levels", {}).get(one.column, ()):
-            drafted["levels"][one.column].remove(one.cell)
+    reading = reading_of(options)
+    files = {} if reading.by else silo_files(folder, reading.silos)
+    about, lines = harmonised(files, read_about(folder), reading)
+    unscaled = {key: entry for key, entry in about.items() if key != "scale"}
+    codes = _missing_codes(read_folder(folder, reading, unscaled))
     if codes:
         about["missing"] = {**about.get("missing", {}), **declaration_of(codes, about.get("missing", {}))}
     if options.ignore:
         about["ignore"] = list(dict.fromkeys([*about.get("ignore", ()), *options.ignore]))
+    data = read_folder(folder, reading, about)
+    schema, drafted = data.schema, declarations_of(data.schema)
+    for name, evidence in logarithms(data).items():
+        if name not in about.get("transform", {}):
+            about.setdefault("transform", {})[name] = "log"
+            lines = (*lines, f"{name}: its logarithm is learned from ({evidence})")
     for key, found in drafted.items():
-        merged = {**found, **about.get(key, {})} if isinstance(found, dict) else about.get(key, found)
-        about[key] = merged
+        about[key] = {**found, **about.get(key, {})} if isinstance(found, dict) else about.get(key, found)
     path = place_of(folder) / ABOUT
     path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"written: {path}: review kinds and levels; a level that only one record has would disclose this record")
+    for line in lines:
+        print(line)
     for one in codes:
         print(f"it declares {one.cell!r} of {one.column} as missing ({one.rows} rows): delete it if it is a value")
     unread = [name for name in schema.aside if name not in about.get("ignore", ())]
@@ -153,7 +161,7 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
 
 
 def _holds(folder: Path, schema: Schema, reading: Reading) -> dict[str, str]:
-    """For each numeric column: whether its numbers are whole, and the smallest and largest typical size at a silo.
+    """For each numeric column: whether its numbers are whole, their smallest and largest typical size, and their unit.
 
     The typical size is the median of the nonzero absolute values. Empty for time series and events.
     """
@@ -162,7 +170,11 @@ def _holds(folder: Path, schema: Schema, reading: Reading) -> dict[str, str]:
     if schema.kind in ("time-series", "events"):
         return {}
     profiles = profiles_of(folder, reading)
-    return {name: _summary(name, profiles) for name in schema.variables if name not in schema.levels}
+    return {
+        name: " ".join(filter(None, (_summary(name, profiles), schema.unit_of.get(name))))
+        for name in schema.variables
+        if name not in schema.levels
+    }
 
 
 def _summary(name: str, profiles: Mapping[str, Profile]) -> str:
@@ -180,7 +192,9 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@options_from_model(LearnOptions, only=("ignore", "only", "by", "silos", "missing", "columns", "dates", "time"))
+@options_from_model(
+    LearnOptions, only=("ignore", "only", "by", "small_silos", "silos", "missing", "columns", "dates", "time")
+)
 def inspect(
     options: LearnOptions,
     folder: Annotated[
@@ -188,13 +202,17 @@ def inspect(
     ],
     write: Annotated[
         bool,
-        typer.Option("--write", help="Write a draft of FOLDER/about.json: kinds, levels and lengths of series."),
+        typer.Option(
+            "--write",
+            help="Write a draft of FOLDER/about.json to review: common names, labels and units of the silos' columns, "
+            "kinds, levels, missing values and lengths of series.",
+        ),
     ] = False,
 ) -> None:
     """Show how the tables of FOLDER are read: kinds, levels, empty cells, excluded columns; nothing is learned.
 
     Example: fedbnsl inspect my_folder --ignore comment
     """
-    show_folder(folder, options)
     if write:
         draft_about(folder, options)
+    show_folder(folder, options)

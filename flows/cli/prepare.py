@@ -31,6 +31,8 @@ def write(
     true = "no truth" if data.truth is None else f"{edge_count(data.truth)} true edges"
     if data.truth is not None and data.truth.lagged is not None:
         true += f" within a time step, {(data.truth.lagged != 0).sum()} lagged"
+    for note in data.notes:
+        print(f"note: {note}")
     print(f"{out}: {len(data.tables)} silos, {rows} rows, {len(data.schema.variables)} variables, {true}")
 
 

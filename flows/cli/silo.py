@@ -99,6 +99,10 @@ FACTS = {
     "shape": "suggested transform: {}",
     "counted": "suggested coding of counts: {}",
     "labelled": "its type in the file is that of labels",
+    "unit": "numbers with a unit or other marks: '{}'",
+    "limits": "limits of numbers: {}",
+    "recurrence": "rows of each value, as it is named like an identifier: {}",
+    "padded": "whole numbers with leading zeros",
 }
 """by field of `ColumnProfile`, how `silo check` prints it; labels have a line of their own, and `odd` is not sent"""
 

@@ -15,7 +15,7 @@ from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 from fedbnsl.algorithms.secure.masks import default_threshold
 from fedbnsl.data.federated import POOLED, weights_after_pooling
 from fedbnsl.data.folder.about import Declared, declarations, read_about
-from fedbnsl.data.folder.folder import TRUTH, place_of, read_truth, silo_files
+from fedbnsl.data.folder.folder import TRUTH, files_of, place_of, read_truth, small_silo_notes
 from fedbnsl.data.folder.schema_inference import InferredSchema
 from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tasks.silo.guard import with_full_noise
@@ -79,9 +79,7 @@ class Silos:
 def _files(settings: LearnSettings) -> dict[str, Path]:
     """The file of each silo of a folder; for algorithms that pool the rows, the folder as the file of a single silo."""
     folder = Path(settings.data)
-    return (
-        {POOLED: folder} if needs_pooling(settings) else dict(silo_files(folder, selected_silos(settings), settings.by))
-    )
+    return {POOLED: folder} if needs_pooling(settings) else dict(files_of(folder, reading_of(settings)))
 
 
 @contextmanager
@@ -171,7 +169,13 @@ def connect_silos(
             connect,
             wrap=lambda algorithm, federation: orchestration.wrap(algorithm, lambda: getattr(federation, "label", "")),
             evaluate=lambda work: orchestration.perform("evaluate", "", work),
-            notes=(*absent, *_policy_notes(settings, inferred), *inferred.notes, *_warnings(transport)),
+            notes=(
+                *absent,
+                *(small_silo_notes(Path(settings.data), reading_of(settings)) if settings.by else ()),
+                *_policy_notes(settings, inferred),
+                *inferred.notes,
+                *_warnings(transport),
+            ),
         )
         weights = weights_after_pooling(silo_weights) if pooled else silo_weights
         at_sums = tuple(silo for silo, level in inferred.levels.items() if level == "sums")

@@ -22,7 +22,8 @@ from fedbnsl.algorithms.graphs.edges import NO_FIGURES, edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import condition_column, declarations, owner_column
-from fedbnsl.data.folder.folder import read_folder, read_structure, silo_files
+from fedbnsl.data.folder.folder import files_of, read_folder, read_structure
+from fedbnsl.data.folder.harmonise import OTHERS
 from fedbnsl.data.folder.targets import named_targets
 from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import Diagnosed, HeldOutScores, Parameters, RunResult
@@ -79,6 +80,7 @@ def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
         small_cells="keep" if result.small_cells == "keep" else "blank",
         seed=result.seed,
         by=owner_column(result.schema.aside),
+        small_silos="merge" if OTHERS in result.schema.rows else "leave-out",
         condition=condition_column(result.schema.aside),
     )
     targets = tuple(named_targets(result.schema).items())
@@ -87,7 +89,7 @@ def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
     _check_rows(result, rows, data)
     spec = AlgorithmSpec(result.algorithm, settings)
     job = Job(options.with_data(data), str(uuid4()), "inline", spec, rows.about, rows.truth)
-    files = silo_files(data, rows.schema.silos, options.by)
+    files = files_of(data, reading)
     declared = declarations(rows.about, replace(reading, silos=()))
     with inline_session(job, rows, files, declared) as session:
         job = with_imputation_model(with_units(job, session), session)

@@ -25,7 +25,8 @@ from fedbnsl.algorithms.parameters.regressions import (
 )
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import Reading, RequestedTransform, condition_column, declarations, owner_column
-from fedbnsl.data.folder.folder import read_folder, silo_files
+from fedbnsl.data.folder.folder import files_of, read_folder
+from fedbnsl.data.folder.harmonise import OTHERS
 from fedbnsl.data.folder.targets import named_targets
 from fedbnsl.tracking.result import RunResult
 
@@ -77,7 +78,7 @@ class RunData:
             knowledge=self.result.schema.knowledge,
         )
         declared = declarations(self.rows.about, self.reading)
-        files = silo_files(self.folder, self.rows.schema.silos, self.reading.by)
+        files = files_of(self.folder, self.reading)
         with inline_session(job, self.rows, files, declared) as session:
             job = with_units(job, session)
             return [_exchange(job, session, *one) for one in specs]
@@ -97,6 +98,7 @@ def read_run_data(result: RunResult, folder: Path) -> RunData:
         dates="days" if schema.dates else "set-aside",
         seed=result.seed,
         by=owner_column(schema.aside),
+        small_silos="merge" if OTHERS in schema.rows else "leave-out",
         condition=condition_column(schema.aside),
     )
     own: dict[str, RequestedTransform] = {name: REQUESTED.get(one, "none") for name, one in schema.transforms.items()}

@@ -466,7 +466,9 @@ OnExchange = Callable[[int, int], None]
 def resampling_refusal(job: Job, schema: Schema) -> str:
     """The reason why the learner cannot have resamples of these rows; empty if it can."""
     name, streamed = job.spec.name, schema.streamed
+    left = sum(max(rows // 2 - 1, 0) for rows in schema.rows.values())
     reasons = {
+        "half of the rows of each silo, less its means, leave too few rows for resamples": left < MIN_RESAMPLED_ROWS,
         f"{name} uses the true graph to choose, which resamples must not see": registry.entry(name).needs_truth,
         f"resamples of the rows would break the event sequences of {job.dataset}": schema.kind == "events",
         PRIVATE_LEARNER_ERROR: registry.build(job.spec).private is not None,
@@ -475,6 +477,8 @@ def resampling_refusal(job: Job, schema: Schema) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
+MIN_RESAMPLED_ROWS = 2
+"""minimum number of rows of a resample, less one for each silo, whose means are subtracted"""
 AUTOMATIC_RESAMPLES = 30
 """default number of resamples of a run, if resampling is cheap"""
 AUTOMATIC_SECONDS = 2.0

@@ -33,6 +33,7 @@ def reading_of(options: LearnOptions) -> Reading:
         private=is_private(options),
         learned_from=True,
         by=options.by,
+        small_silos=options.small_silos,
         condition=options.condition,
         series_gaps=_models_gaps_of_series(options),
         finds_targets=options.targets == UNKNOWN,

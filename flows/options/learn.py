@@ -28,7 +28,8 @@ Missing = Literal["model", "complete-rows", "refuse"]
 Outliers = Literal["keep", "set-aside"]
 Dates = Literal["set-aside", "days"]
 DifferentColumns = Literal["same", "union", "common"]
-"""`Missing` to `DifferentColumns` repeat types of `fedbnsl.data.folder.about`; its import would slow down the help."""
+SmallSilos = Literal["leave-out", "merge"]
+"""`Missing` to `SmallSilos` repeat types of `fedbnsl.data.folder.about`; its import would slow down the help."""
 
 
 def _list_algorithms(schema: dict[str, Any]) -> None:
@@ -123,6 +124,14 @@ class LearnOptions(Options):
         ),
         OnCommandLine(value="COLUMN"),
     ] = None
+    small_silos: Annotated[
+        SmallSilos,
+        Field(
+            title="Small silos",
+            description="With --by: what to do with rows whose silo has fewer than two rows or no name: leave them out "
+            "(leave-out), or join them to one silo, 'others' (merge).",
+        ),
+    ] = "leave-out"
     missing: Annotated[
         Missing,
         Field(

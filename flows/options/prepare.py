@@ -636,6 +636,14 @@ class Split(DataRecipe):
         Field(title="By column", description="Create one silo per value of this column."),
         OnCommandLine(value="COLUMN"),
     ] = None
+    small_silos: Annotated[
+        Literal["leave-out", "merge"],
+        Field(
+            title="Small silos",
+            description="With --by: what to do with rows whose silo has fewer than two rows or no name: leave them out "
+            "(leave-out), or join them to one silo, 'others' (merge).",
+        ),
+    ] = "leave-out"
     skew: Annotated[
         str | None,
         Field(

@@ -37,13 +37,13 @@ from .runs import RunTerms
 
 MIN_DESCRIBED_ROWS = 10
 """minimum number of rows for a description by a silo under a policy: a description of one row would disclose the row"""
-AGREED = ("kind", "columns", "levels", "marks", "form", "step", "window", "stretches", "transforms", "targets")
+AGREED = ("kind", "columns", "levels", "marks", "unit", "form", "step", "window", "stretches", "transforms", "targets")
 """the parts of the coordinator's declaration that, under a policy, must be empty or equal those of the owner"""
 KINDS = ("kind", "columns", "levels", "stretches")
 """the parts that a coordinator may declare for an owner who declares nothing"""
 REQUESTED = ("complete", "words", "fixed_transforms", "fixed_dates")
 """the parts of a request for complete rows, which repeats what was inferred from the first descriptions"""
-BY_SILO = ("recode", "scale", "sheets")
+BY_SILO = ("rename", "recode", "scale", "sheets")
 """the parts that are declared for each silo; a silo checks only its own"""
 
 

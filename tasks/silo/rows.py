@@ -15,7 +15,7 @@ from fedbnsl.data.folder.events import NO_EPSILON, read_events, refuse_undeclare
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.data.folder.joint_columns import check_series_domains
 from fedbnsl.data.folder.profile import Profile
-from fedbnsl.data.folder.series import SeriesTable, has_time, read_cut
+from fedbnsl.data.folder.series import SeriesTable, has_regular_time, read_cut
 from fedbnsl.data.folder.sources import source_of
 from fedbnsl.data.folder.table import Mapper, holds_parts, open_table
 
@@ -134,7 +134,7 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION, 
         rows = len(events.values)
         return DescribedEvents(silo, events.types, rows, events.linked, events.excluded, events.are_dates)
     refuse_undeclared(source, declared)
-    series = declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared))
+    series = declared.kind == "time-series" or (declared.may_be_series and has_regular_time(source, declared))
     if series and not declared.reading.private:
         found = open_series(source, declared)
         if isinstance(found, SeriesTable):

@@ -133,7 +133,10 @@ def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescrib
     first = series[0]
     for part in parts:
         if not isinstance(part, DescribedSeries):
-            raise BadInput(f"silos {first.silo} and {part.silo} disagree: only the first has a column 'time'")
+            raise BadInput(
+                f"silos {first.silo} and {part.silo} disagree: only the first has regular times: "
+                "declare the kind in about.json"
+            )
         check_same_step(f"silo {part.silo}", part.step, first.step, f"silo {first.silo}")
         odd = sorted(set(part.variables) ^ set(first.variables))
         if odd:

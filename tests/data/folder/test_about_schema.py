@@ -17,7 +17,7 @@ ACCEPTED = [
     {"columns": {"x": "count"}, "levels": {"y": ["no", 1]}, "missing": {"x": ["-9", 99], "y": []}},
     {"transform": {"x": "log"}, "separator": ";", "decimal": ",", "encoding": "cp1252"},
     {"recode": {"a": {"y": {"Ja": "yes", "9": None, "8": 1}}}, "scale": {"a": {"x": 2, "z": 0.4536}}},
-    {"sheet": "Data", "ignore": ["id"]},
+    {"sheet": "Data", "ignore": ["id"], "rename": {"a": {"Alter": "age"}}, "unit": {"age": "years", "x": ""}},
     {"sheet": {"a": "Data"}, "targets": {"a": ["x"]}, "comment": ["anything"], "$schema": "about.schema.json"},
 ]
 REFUSED = [
@@ -40,6 +40,8 @@ REFUSED = [
     {"scale": {"a": {"x": -1}}},
     {"scale": {"a": {"x": "2"}}},
     {"sheet": [1]},
+    {"rename": {"a": {"Alter": ""}}},
+    {"unit": ["years"]},
     {"targets": {"a": "x"}},
 ]
 

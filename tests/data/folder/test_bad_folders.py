@@ -9,11 +9,11 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, write_folder
 from fedbnsl.data.folder.formats import LISTED
+from fedbnsl.data.folder.joint_columns import OR_JOIN as JOIN
 from fedbnsl.data.folder.table import open_table
 from fedbnsl.data.generators.linear import homogeneous
 
 TWICE = ": rename one, or leave both out with --ignore x"
-JOIN = "--columns common does so for all such columns, --columns union keeps them"
 
 GOOD = "x,y\n1,2\n3,5\n"
 NUMBERS = Declared("continuous")
@@ -67,7 +67,7 @@ CELLS = {
     "only empty lines": ("\n\n", "the file is empty"),
     "name twice": ("x,y,x\n1,2,3\n4,5,6\n", "line 1: columns 1 and 3 have the same name 'x'" + TWICE),
     "name twice but for a space": ("x,y, x\n1,2,3\n4,5,6\n", "line 1: columns 1 and 3 have the same name 'x'" + TWICE),
-    "no name": (",x\n0,2\n1,3\n", "line 1: column 1 has no name (if it is an index, write the table without it)"),
+    "no name": ("x,,y\n0,2,1\n1,3,2\n", "line 1: column 2 has no name (if it is an index, write the table without it)"),
     "no header": ("0.5,2\n1,3\n4,5\n", "line 1: must name the columns, but has numbers, '0.5,2'"),
     "control character": ("x,y\x07\n1,2\n3,4\n", "line 1: column 2 has a name with a control character, 'y\\x07'"),
 }

@@ -10,8 +10,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
-
-JOIN = "--columns common does so for all such columns, --columns union keeps them"
+from fedbnsl.data.folder.joint_columns import OR_JOIN as JOIN
 
 GOOD = "x,y\nred,1\nblue,2\n"
 DECLARE = "declare its levels in about.json if this is intended"

@@ -120,4 +120,7 @@ def test_utf_16_without_a_mark_is_read(tmp_path, encoding):
 def test_names_that_differ_in_capitals_are_named_together(tmp_path):
     write(tmp_path, "Age,dose,smokes\n" + ROWS)
     said = refused(write(tmp_path, "dose,age,smokes\n" + ROWS, "b.csv"))
-    assert said == "FOLDER/b.csv: column 'age' differs from 'Age' of a.csv only in capitals: rename one of them"
+    assert (
+        said == "FOLDER/b.csv: column 'age' differs from 'Age' of a.csv only in capitals: "
+        "`fedbnsl inspect FOLDER --write` drafts a common name"
+    )

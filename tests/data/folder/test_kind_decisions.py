@@ -43,7 +43,7 @@ def cycled(values, rows):
 
 
 @pytest.mark.parametrize(
-    ("values", "rows", "codes"), [(10, 50, True), (11, 200, False), (10, 49, False), (2, 10, True)]
+    ("values", "rows", "codes"), [(10, 50, True), (11, 200, False), (10, 49, False), (3, 15, True)]
 )
 @pytest.mark.parametrize("silos", [1, 2])
 def test_few_whole_numbers_beside_fractions_are_codes(schema_of, values, rows, codes, silos):

@@ -81,10 +81,10 @@ def test_a_folder_somebody_already_has(tmp_path):
 
 def test_a_level_that_one_silo_lacks_is_nothing_special(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\nred,one\nred,two\n")
-    (tmp_path / "b.csv").write_text("x,y\nblue,two\nblue,two\n")
+    (tmp_path / "b.csv").write_text("x,y\nblue,two\nred,two\n")
     data = read_folder(tmp_path)
     assert data.schema.levels == {"x": ("blue", "red"), "y": ("one", "two")}
-    assert [data.tables[silo].tolist() for silo in "ab"] == [[[1, 0], [1, 1]], [[0, 1], [0, 1]]]
+    assert [data.tables[silo].tolist() for silo in "ab"] == [[[1, 0], [1, 1]], [[0, 1], [1, 1]]]
 
 
 def test_the_levels_do_not_depend_on_the_silos_or_the_order_of_rows(tmp_path):

@@ -250,6 +250,7 @@ def test_series_in_another_order_are_sorted_in_memory_and_refused_in_passes(tmp_
     assert said(shuffled, READ_ALL, 1 << 28)[1:] == sorted_rows[1:]
     _, schema, rows = said(shuffled, READ_ALL, 1)
     assert schema == (
+        "read as time series because of regular times in column 'time': "
         f"{shuffled / 'a.csv'}: line 32, column 'time': '0' is before the time of the row above: rows of series that "
         "exceed the memory limit must be sorted by series and time"
     )

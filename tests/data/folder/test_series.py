@@ -145,7 +145,7 @@ def test_the_step_that_about_declares_is_binding(tmp_path):
     )
 
 
-NOT_SERIES = '; if these rows are not time series, declare {"kind": "continuous"} in about.json'
+NOT_SERIES = '; if these rows are not time series, declare {"kind": "continuous"} in about.json, or "mixed" with labels'
 FAULTS = {
     "irregular": (
         "time,x\n0,1\n1,2\n\n2.5,3\n",

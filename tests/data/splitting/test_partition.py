@@ -171,8 +171,7 @@ def test_a_choice_that_makes_no_sense(table, tmp_path, how, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("s,x\na,1\na,2\nb,3\n", "PATH: column 's': only one row has the value 'b'; a silo needs two"),
-        ("s,x\na,1\na,2\n,3\n", "PATH: line 4, column 's': the cell is empty"),
+        ("s,x\na,1\nb,2\n,3\n", "PATH: column 's': no silo has 2 rows or more"),
         (
             "s,x\na/b,1\na/b,2\n",
             "PATH: column 's': 'a/b' cannot name a silo, because its file has that name: " + NAME_IT,
