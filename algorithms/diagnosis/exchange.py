@@ -87,6 +87,8 @@ CURVATURE_FALSE_ALARMS = 0.02
 """nominal probability that linear effects are reported as curved; the test is conservative"""
 MEDIAN_ROWS = 20_000
 """number of rows from which medians are computed, if a table is read in passes"""
+ROUNDING = 1e-9
+"""mean of an indicator up to which no row has its level; sums behind masks are rounded"""
 MIN_CHANCE_RATIO = 5.0
 """minimum ratio of a reported figure to its size by chance"""
 FIGURES = ("shift", "weights", "outliers", "bend")
@@ -315,8 +317,8 @@ def answer(silo: Silo, request: Broadcast) -> FloatArray:
     if silo.silos > 1 and inside < 1:
         rest_means = (request.means - inside * means) / (1 - inside)
         rest = (request.within - inside * (silo.products / silo.rows)) / (1 - inside)
-        apart = np.abs(means - rest_means) / np.sqrt(_positive(rest))
-        figures[silo.place, 0] = _greatest(np.where(silo.there & ~rare, apart, 0.0)[:present])
+        apart, compared_means = _distances(silo, request.means, rest_means, rest), silo.there & ~rare
+        figures[silo.place, 0] = _greatest(np.where(compared_means, apart, 0.0)[:present])
         in_order = silo.table - means if isinstance(silo.table, np.ndarray) and in_series else None
         parents, compared = request.parents & ~rare[:, None], (rows, n - inside * n)
         gains = _better_by_own(silo.own, rest, parents & silo.numbers, compared, silo.silos, inflation, in_order)
@@ -332,6 +334,18 @@ def answer(silo: Silo, request: Broadcast) -> FloatArray:
     figures[silo.place, 3] = _greatest(bent)
     gain = part * transform_gain(silo.table, silo.skewed)
     return np.concatenate([figures.ravel(), changes, [gain]])
+
+
+def _distances(silo: Silo, means: FloatArray, rest_means: FloatArray, rest: FloatArray) -> FloatArray:
+    """The distances of the silo's means from the other silos' means, in standard deviations, `[d]`.
+
+    The variance of an indicator is that of all rows, because a level may be rare at the other silos. A level that none
+    of them has is not compared: it is a note on the table (`table_notes.py`).
+    """
+    is_level = silo.labels >= 0
+    variances = np.where(is_level, means * (1 - means), np.diag(rest))
+    absent = is_level & (rest_means <= ROUNDING)
+    return np.asarray(np.where(absent, 0.0, np.abs(silo.means - rest_means) / np.sqrt(np.maximum(variances, 1e-300))))
 
 
 def _over_time(silo: Silo, request: Broadcast) -> tuple[FloatArray, FloatArray]:

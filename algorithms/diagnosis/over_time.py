@@ -5,8 +5,9 @@
   counts as having no trend.
 - Season: the largest ratio of a value of the periodogram to the mean of its neighbours. Trend and autoregression are
   removed before; they have no spectral lines. Without a season, the ratio at a frequency is an F-value with 2 and
-  2·(number of neighbours) degrees of freedom. The period of a season is the whole number near the peak for which the
-  means by phase fit best.
+  2·(number of neighbours) degrees of freedom. The highest peak may be a harmonic, so the period is the whole number
+  near the peak's period, or near a multiple of it, whose means by phase have the best BIC. If a season is left without
+  these means, as with days beside weeks, the period is that of both seasons together.
 
 Both tests use only the longest stretch.
 """
@@ -30,6 +31,10 @@ NO_SPREAD = 1e-9
 """spread, relative to the values, that is only rounding"""
 MIN_PEAK = 60.0
 """minimum ratio of a peak to its neighbours for a season"""
+MAX_MULTIPLE = 24
+"""maximum ratio of the period of a season to that of its highest peak"""
+MIN_JOINT_CYCLES = 4
+"""minimum number of cycles of two seasons together"""
 MIN_CYCLES = 8
 """minimum number of cycles of a season in the stretch; slower waves cannot be distinguished from drift"""
 
@@ -106,8 +111,21 @@ def seasons(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
         power = np.abs(np.fft.rfft(series * np.hanning(len(series)))) ** 2
         peak, ratios[j] = _highest(power)
         if ratios[j] > MIN_PEAK:
-            periods[j] = _period(detrended, n / peak)
+            periods[j] = _joint_period(series, n / peak)
     return ratios, periods
+
+
+def _joint_period(series: FloatArray, about: float) -> int:
+    """The period of a `series` whose highest peak has a period of `about`, and of a further season, if there is one."""
+    n = len(series)
+    period = _period(series, about)
+    rest = series - _phase_means(series, period)
+    power = np.abs(np.fft.rfft(rest * np.hanning(n))) ** 2
+    peak, ratio = _highest(power)
+    if ratio <= MIN_PEAK or rest.std() <= NO_SPREAD * series.std():
+        return period
+    both = int(np.lcm(period, _period(rest, n / peak)))
+    return both if both * MIN_JOINT_CYCLES <= n and _bic(series, both) < _bic(series, period) else period
 
 
 def _detrended(series: FloatArray) -> FloatArray:
@@ -146,15 +164,32 @@ def _highest(power: FloatArray) -> tuple[int, float]:
 
 
 def _period(series: FloatArray, about: float) -> int:
-    """The whole number near `about` that fits a detrended `series` best as a period, by the F-value of phase means."""
+    """The whole number near `about` that fits a `series` best as a period, or near a multiple of it with a better BIC.
+
+    Near one period, the F-value of the means by phase decides, because BIC prefers fewer phases in noise.
+    """
     n = len(series)
-    total = float(((series - series.mean()) ** 2).sum())
-    best, highest = max(2, round(about)), -np.inf
-    for period in range(max(2, int(about * 0.85)), int(np.ceil(about * 1.15)) + 1):
-        phases = np.arange(n) % period
-        counts = np.bincount(phases)
-        explained = float((counts * (np.bincount(phases, series) / counts - series.mean()) ** 2).sum())
-        value = explained / (period - 1) / max((total - explained) / max(n - period, 1), 1e-300)
-        if value > highest:
-            best, highest = period, value
-    return best
+    near = [range(max(2, int(about * 0.85)), int(np.ceil(about * 1.15)) + 1)]
+    near += [range(round(k * about) - 1, round(k * about) + 2) for k in range(2, MAX_MULTIPLE + 1)]
+    tried = [max(some, key=lambda period: _f_value(series, period)) for some in near if some[0] * MIN_CYCLES <= n]
+    return min(tried or [max(2, round(about))], key=lambda period: _bic(series, period))
+
+
+def _f_value(series: FloatArray, period: int) -> float:
+    """The F-value of the means by phase of a `period`."""
+    n, total = len(series), float(((series - series.mean()) ** 2).sum())
+    left = float(((series - _phase_means(series, period)) ** 2).sum())
+    return (total - left) / (period - 1) / max(left / max(n - period, 1), 1e-300)
+
+
+def _bic(series: FloatArray, period: int) -> float:
+    """The BIC of means by phase: n times ln of the share of the variance that they leave, and ln n for each mean."""
+    n, total = len(series), float(((series - series.mean()) ** 2).sum())
+    left = float(((series - _phase_means(series, period)) ** 2).sum()) / max(total, 1e-300)
+    return n * float(np.log(max(left, NO_SPREAD))) + period * float(np.log(n))
+
+
+def _phase_means(series: FloatArray, period: int) -> FloatArray:
+    """The mean of the rows of the same phase, for each row, `[n]`."""
+    phases = np.arange(len(series)) % period
+    return np.asarray((np.bincount(phases, series) / np.bincount(phases))[phases])

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray
 from ..parameters.distributions import Linear, Tabular
 from ..parameters.inference import joint_table
+from ..parameters.mixed_families import logistic_curvature
 from ..parameters.networks import Network
 from .linear import Estimate, OddsRatio
 
@@ -163,26 +164,20 @@ def _logistic_errors(
 ) -> FloatArray:
     """The standard errors `[levels]` of direct effects on probabilities; the first level has no parameters."""
     design, of_before, of_after = designs
+    inverse = np.linalg.pinv(logistic_curvature(design, shares[:, 1:]) / len(design)) / rows
+    slopes = _mean_slopes(after, of_after) - _mean_slopes(before, of_before)
+    return np.asarray(np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slopes, inverse, slopes, optimize=True), 0.0)))
+
+
+def _mean_slopes(shares: FloatArray, design: FloatArray) -> FloatArray:
+    """The derivatives of the mean probabilities, `shares` `[n, levels]`, by the weights, `[levels, weights]`."""
     n, width = design.shape
-    free = shares.shape[1] - 1
-    information = np.empty((free, width, free, width))
-    for m in range(free):
-        for k in range(free):
-            weight = shares[:, m + 1] * ((m == k) - shares[:, k + 1])
-            information[m, :, k] = design.T @ (weight[:, None] * design) / n
-    inverse = np.linalg.pinv(information.reshape(free * width, -1)) / rows
-    errors = []
-    for level in range(free + 1):
-        gradient = [
-            (
-                (after[:, level] * ((m == level) - after[:, m]))[:, None] * of_after
-                - (before[:, level] * ((m == level) - before[:, m]))[:, None] * of_before
-            ).mean(axis=0)
-            for m in range(1, free + 1)
-        ]
-        joined = np.concatenate(gradient)
-        errors.append(float(np.sqrt(max(joined @ inverse @ joined, 0.0))))
-    return np.array(errors)
+    levels = shares.shape[1]
+    products = (shares[:, 1:, None] * design[:, None, :]).reshape(n, -1)
+    slopes = -(shares.T @ products / n)
+    for level in range(1, levels):
+        slopes[level, (level - 1) * width : level * width] += shares[:, level] @ design / n
+    return np.asarray(slopes)
 
 
 def _tabular_errors(

@@ -42,6 +42,8 @@ from .networks import Network, unrolled_weights
 from .tables import counts_for_model, smooth_counts
 
 MIN_VARIANCE = 1e-12
+BLOCK_CELLS = 1 << 21
+"""number of cells of the products of columns and probabilities that are in memory at once"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,17 +67,30 @@ class Family:
 
 def logistic_sums(columns: FloatArray, codes: NDArray[np.int64], weights: FloatArray) -> FloatArray:
     """The log-likelihood of `codes` `[n]` under `weights`, its gradient, and minus its Hessian, as one vector."""
-    levels, p = weights.shape
+    levels = len(weights)
     probabilities = softmax(np.column_stack([np.zeros(len(columns)), columns @ weights.T]))
     likelihood = np.log(np.maximum(probabilities[np.arange(len(codes)), codes], 1e-300)).sum()
     residuals = (codes[:, None] == np.arange(1, levels + 1)) - probabilities[:, 1:]
-    curvature = np.empty((levels, p, levels, p))
-    for a in range(levels):
-        for b in range(levels):
-            covariance = probabilities[:, a + 1] * ((a == b) - probabilities[:, b + 1])
-            curvature[a, :, b, :] = (columns * covariance[:, None]).T @ columns
     gradient = residuals.T @ columns
-    return np.concatenate([[likelihood], gradient.ravel(), triangle(curvature.reshape(levels * p, levels * p))])
+    curvature = logistic_curvature(columns, probabilities[:, 1:])
+    return np.concatenate([[likelihood], gradient.ravel(), triangle(curvature)])
+
+
+def logistic_curvature(columns: FloatArray, probabilities: FloatArray) -> FloatArray:
+    """Minus the Hessian of the log-likelihood of rows `columns` `[n, p]` with these `probabilities` `[n, levels]`.
+
+    The first level, which has no weights, is not among the levels. With Z_a = the columns times the probability of
+    level a, the block of levels a and b is δ_ab Z_aᵀ X − Z_aᵀ Z_b, `[levels · p, levels · p]`.
+    """
+    levels, p = probabilities.shape[1], columns.shape[1]
+    curvature, size = np.zeros((levels * p, levels * p)), max(1, BLOCK_CELLS // (levels * p))
+    for begin in range(0, len(columns), size):
+        X = columns[begin : begin + size]
+        Z = (probabilities[begin : begin + size, :, None] * X[:, None, :]).reshape(len(X), levels * p)
+        curvature -= Z.T @ Z
+        for a, own in enumerate((Z.T @ X).reshape(levels, p, p)):
+            curvature[a * p : (a + 1) * p, a * p : (a + 1) * p] += own
+    return curvature
 
 
 def packed_size(weights: int) -> int:

@@ -189,6 +189,8 @@ def aggregate(server: Server, replies: Replies[Summand]) -> Server:
     if len(server.covariance):
         means = sum(len(server.schema.stretches[silo]) if server.present else 1 for silo in replies.silos)
         S = _with_floor(from_triangle(total) / max(rows - means, 1), coding_of(server.schema), rows)
+        if rows - means <= len(S):
+            S = (1 - SHRINKAGE) * S + SHRINKAGE * np.diag(np.diag(S))
         S = of_maximum_entropy(S, server.apart)
         return replace(server, iteration=anderson_step(server.iteration, S))
     pairs, products = (from_triangle(part) for part in np.split(total, 2))
@@ -206,6 +208,11 @@ def aggregate(server: Server, replies: Replies[Summand]) -> Server:
         observed=np.diag(pairs).copy(),
         apart=pairs < MIN_PAIRS,
     )
+
+
+SHRINKAGE = 0.1
+"""factor by which correlations shrink in each step if there are no more rows than coded columns, because their sums of
+products are then singular"""
 
 
 def of_maximum_entropy(S: FloatArray, apart: NDArray[np.bool_]) -> FloatArray:

@@ -8,8 +8,9 @@ S K (x − μ) and covariance S − S K S. The sum over all rows is
 
 where μ is the silo's own maximum-likelihood mean given S, the solution of (Σ K) μ = Σ K x. The mean never leaves the
 silo, so a reply depends only on S and the silo's rows. Rows with the same empty cells share K and are processed
-together: O(D³) for each such pattern and O(D²) for each row. In time series the rows are windows, and every series of
-`MIN_CENTRED_WINDOWS` windows or more has its own mean (`lagged.py`).
+together: O(D²) for each row, and for each such pattern O(D²·m) with m empty cells, as K = P − P_·m P_mm⁻¹ P_m· with the
+precision P = S⁻¹ of all columns. If many cells are empty, or P is imprecise, S_oo is inverted instead, O(D³). In time
+series the rows are windows, and every series of `MIN_CENTRED_WINDOWS` windows or more has its own mean (`lagged.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -130,28 +131,46 @@ def expected_moments(table: Table, coding: Coding, S: FloatArray) -> ExpectedMom
         raise BadInput(f"the covariance of {D} columns has not {D} rows and columns")
     scale = np.sqrt(np.diag(S))
     R = S / np.outer(scale, scale)
-    precision, weighted, n = sum_parts(over_parts(table, lambda part: _precision(part, coding, scale, R)))
+    P = _inverse(R)
+    precision, weighted, n = sum_parts(over_parts(table, lambda part: _precision(part, coding, scale, R, P)))
     mean = np.linalg.lstsq(precision, weighted)[0]
-    (excess,) = sum_parts(over_parts(table, lambda part: _excess(part, coding, scale, R, mean)))
+    (excess,) = sum_parts(over_parts(table, lambda part: _excess(part, coding, scale, R, P, mean)))
     return ExpectedMoments(np.asarray(mean * scale, np.float64), (n * R + R @ excess @ R) * np.outer(scale, scale))
 
 
-def _precision(table: Table, coding: Coding, scale: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray, int]:
+MAX_PRECISION = 1e6
+"""greatest entry of a precision matrix of correlations from which the precisions of fewer columns are computed"""
+
+
+def _inverse(R: FloatArray) -> FloatArray:
+    """The inverse of the correlations `R`; empty if it is imprecise."""
+    try:
+        P = np.linalg.inv(R)
+    except np.linalg.LinAlgError:
+        return np.empty((0, 0))
+    return np.asarray(P if np.abs(P).max(initial=0.0) <= MAX_PRECISION else np.empty((0, 0)))
+
+
+def _precision(
+    table: Table, coding: Coding, scale: FloatArray, R: FloatArray, P: FloatArray
+) -> tuple[FloatArray, FloatArray, int]:
     """The summed precisions `[D, D]` of the observed cells, their weighted sums `[D]`, and the number of rows."""
     precision, weighted, n = np.zeros((coding.size, coding.size)), np.zeros(coding.size), 0
     for rows in chunks(table):
         part = patterns(coding.rows(rows) / scale)
-        _add_precision(part.rows, part.first, part.observed, R, precision, weighted)
+        _add_precision(part.rows, part.first, part.observed, R, P, precision, weighted)
         n += len(rows)
     return precision, weighted, n
 
 
-def _excess(table: Table, coding: Coding, scale: FloatArray, R: FloatArray, mean: FloatArray) -> tuple[FloatArray]:
+def _excess(
+    table: Table, coding: Coding, scale: FloatArray, R: FloatArray, P: FloatArray, mean: FloatArray
+) -> tuple[FloatArray]:
     """The matrix Z − Σ K `[D, D]` of the module's formula, for correlations `R`."""
     excess = np.zeros((coding.size, coding.size))
     for rows in chunks(table):
         part = patterns(coding.rows(rows) / scale)
-        _add_excess(part.rows, part.first, part.observed, R, mean, excess)
+        _add_excess(part.rows, part.first, part.observed, R, P, mean, excess)
     return (excess,)
 
 
@@ -172,43 +191,53 @@ def inverse_of_observed(R, observed):  # type: ignore[no-untyped-def]  # noqa: A
 
 
 @njit(cache=True)
-def _add_precision(rows, first, patterns, R, precision, weighted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add Σ K to `precision` and Σ K x to `weighted`."""
-    for p in range(len(patterns)):
-        observed = np.flatnonzero(patterns[p])
-        if len(observed) == 0:
-            continue
-        n = first[p + 1] - first[p]
-        K = inverse_of_observed(R, observed)
+def observed_precision(R, P, is_observed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The precision K `[D, D]` of the observed columns, zero elsewhere."""
+    observed, missing = np.flatnonzero(is_observed), np.flatnonzero(~is_observed)
+    D, m = len(R), len(missing)
+    if len(P) == 0 or 3 * m > D:
+        K, own = np.zeros((D, D)), inverse_of_observed(R, observed)
         for a in range(len(observed)):
-            total = 0.0
-            for r in range(first[p], first[p + 1]):
-                total += rows[r, observed[a]]
             for b in range(len(observed)):
-                precision[observed[b], observed[a]] += n * K[b, a]
-                weighted[observed[b]] += K[b, a] * total
+                K[observed[a], observed[b]] = own[a, b]
+        return K
+    K = P.copy()
+    if m:
+        columns, own = np.empty((D, m)), np.empty((m, m))
+        for b in range(m):
+            columns[:, b] = P[:, missing[b]]
+            for a in range(m):
+                own[a, b] = P[missing[a], missing[b]]
+        K -= columns @ np.linalg.solve(own, np.ascontiguousarray(columns.T))
+        for b in range(m):
+            K[missing[b], :] = 0.0
+            K[:, missing[b]] = 0.0
+    return K
 
 
 @njit(cache=True)
-def _add_excess(rows, first, patterns, R, mean, excess):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _add_precision(rows, first, patterns, R, P, precision, weighted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add Σ K to `precision` and Σ K x to `weighted`."""
+    for p in range(len(patterns)):
+        if not patterns[p].any():
+            continue
+        K, total = observed_precision(R, P, patterns[p]), np.zeros(len(R))
+        for r in range(first[p], first[p + 1]):
+            total += rows[r]
+        precision += (first[p + 1] - first[p]) * K
+        weighted += K @ total
+
+
+@njit(cache=True)
+def _add_excess(rows, first, patterns, R, P, mean, excess):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add Z − Σ K to `excess`."""
     for p in range(len(patterns)):
-        observed = np.flatnonzero(patterns[p])
-        k = len(observed)
-        if k == 0:
+        if not patterns[p].any():
             continue
-        K, T, y = inverse_of_observed(R, observed), np.zeros((k, k)), np.empty(k)
-        for r in range(first[p], first[p + 1]):
-            for a in range(k):
-                y[a] = rows[r, observed[a]] - mean[observed[a]]
-            for a in range(k):
-                for b in range(a + 1):
-                    T[a, b] += y[a] * y[b]
-        for a in range(k):
-            for b in range(a):
-                T[b, a] = T[a, b]
-        n = first[p + 1] - first[p]
-        contribution = K @ T @ K - n * K
-        for a in range(k):
-            for b in range(k):
-                excess[observed[a], observed[b]] += contribution[a, b]
+        K, n = observed_precision(R, P, patterns[p]), first[p + 1] - first[p]
+        scaled = np.empty((n, len(R)))
+        for r in range(n):
+            for a in range(len(R)):
+                scaled[r, a] = rows[first[p] + r, a] - mean[a] if patterns[p, a] else 0.0
+        scaled = scaled @ K
+        excess += np.ascontiguousarray(scaled.T) @ scaled - n * K

@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.diagnosis.columns import transform_excess
 from fedbnsl.algorithms.statistics.moments import chunks
 
@@ -437,24 +437,28 @@ def logarithms(data: FederatedData) -> dict[str, str]:
     schema = data.schema
     if schema.kind in ("time-series", "events", "discrete"):
         return {}
-    numbers = [
-        v for v, name in enumerate(schema.variables) if name not in {*schema.levels, *schema.transforms, *schema.dates}
-    ]
+    aside = {*schema.levels, *schema.transforms, *schema.dates}
+    numbers = [v for v, name in enumerate(schema.variables) if name not in aside]
     parts = [np.asarray(next(iter(chunks(table))), np.float64)[:, numbers] for table in data.tables.values()]
-    found = {}
-    for place, v in enumerate(numbers):
-        column = np.concatenate([part[:, place] for part in parts])
-        column = column[~np.isnan(column)]
-        if len(column) < MIN_SHAPE_ROWS or column.min() <= 0:
-            continue
-        skewness, of_logarithms = _skewness(column), _skewness(np.log(column))
-        if skewness >= MIN_LOG_SKEWNESS and abs(of_logarithms) <= skewness / 2:
-            low, high = np.quantile(column, (0.25, 0.75))
-            far = (high / low) ** MAX_FAR  # such as halves of detection limits, whose logarithms say nothing
-            near = [part[(part[:, place] >= low / far) & (part[:, place] <= high * far)] for part in parts]
-            if transform_excess(schema, _dependence(near, place) - _dependence(near, None)) > 1:
-                found[schema.variables[v]] = f"skewness {skewness:.2f}, that of the logarithms {of_logarithms:.2f}"
-    return found
+    evidence = {schema.variables[v]: _evidence_of_logarithm(schema, parts, place) for place, v in enumerate(numbers)}
+    return {name: words for name, words in evidence.items() if words}
+
+
+def _evidence_of_logarithm(schema: Schema, parts: Sequence[FloatArray], place: int) -> str:
+    """Why the logarithm of a column of the rows of the silos, `parts` `[n_rows, d]`, is better; empty if it is not."""
+    column = np.concatenate([part[:, place] for part in parts])
+    column = column[~np.isnan(column)]
+    if len(column) < MIN_SHAPE_ROWS or column.min() <= 0:
+        return ""
+    skewness, of_logarithms = _skewness(column), _skewness(np.log(column))
+    if skewness < MIN_LOG_SKEWNESS or abs(of_logarithms) > skewness / 2:
+        return ""
+    low, high = np.quantile(column, (0.25, 0.75))
+    far = (high / low) ** MAX_FAR  # such as halves of detection limits, whose logarithms say nothing
+    near = [part[(part[:, place] >= low / far) & (part[:, place] <= high * far)] for part in parts]
+    if transform_excess(schema, _dependence(near, place) - _dependence(near, None)) <= 1:
+        return ""
+    return f"skewness {skewness:.2f}, that of the logarithms {of_logarithms:.2f}"
 
 
 def _dependence(parts: Sequence[FloatArray], logarithm: int | None) -> float:

@@ -108,12 +108,12 @@ def draft_about(folder: Path, options: LearnOptions) -> None:
         about["ignore"] = list(dict.fromkeys([*about.get("ignore", ()), *options.ignore]))
     data = read_folder(folder, reading, about)
     schema, drafted = data.schema, declarations_of(data.schema)
-    for name, evidence in logarithms(data).items():
-        if name not in about.get("transform", {}):
-            about.setdefault("transform", {})[name] = "log"
-            lines = (*lines, f"{name}: its logarithm is learned from ({evidence})")
-    for key, found in drafted.items():
-        about[key] = {**found, **about.get(key, {})} if isinstance(found, dict) else about.get(key, found)
+    found = logarithms(data)
+    about["transform"] = {**dict.fromkeys(found, "log"), **about.get("transform", {})}
+    lines = (*lines, *(f"{name}: its logarithm is learned from ({evidence})" for name, evidence in found.items()))
+    for key, entry in drafted.items():
+        about[key] = {**entry, **about.get(key, {})} if isinstance(entry, dict) else about.get(key, entry)
+    about = {key: entry for key, entry in about.items() if entry != {}}
     path = place_of(folder) / ABOUT
     path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"written: {path}: review kinds and levels; a level that only one record has would disclose this record")

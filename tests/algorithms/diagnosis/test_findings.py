@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from fedbnsl import learn
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.exchange import FIGURES, Server
 from fedbnsl.algorithms.diagnosis.findings import (
@@ -245,3 +247,17 @@ def test_effects_that_are_not_linear_are_told_wherever_they_are():
 def test_pairs_beyond_five_are_counted(finding):
     assert "and 2 more pairs" in finding([("a", f"b{k}") for k in range(7)]).message
     assert "more pairs" not in finding([("a", f"b{k}") for k in range(5)]).message
+
+
+@pytest.mark.parametrize("rows", [1, 60])
+def test_a_level_of_one_silo_is_no_shift(rows):
+    """A note on the table names it; at the other silos, the level has no standard deviation."""
+    rng = np.random.default_rng(0)
+    tables = {}
+    for silo in ("a", "b", "c"):
+        tables[silo] = pd.DataFrame(rng.normal(size=(200, 2)), columns=["x", "y"]).assign(
+            kind=rng.choice(["one", "two"], 200)
+        )
+    tables["a"].loc[: rows - 1, "kind"] = "three"
+    said = [one.message for one in learn(tables, bootstrap=0).result.diagnosed.findings]
+    assert not any("kind=three" in sentence for sentence in said)

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from fedbnsl.algorithms.diagnosis.over_time import LINE, MAX_T, _period, interpolated, seasons, trend_t_values
 from fedbnsl.data.federated import FederatedData, time_series
@@ -174,3 +175,21 @@ def test_lines_join_the_cells_beside_empty_ones():
     rows = np.array([[np.nan, 1.0, np.nan], [2.0, np.nan, np.nan], [np.nan, np.nan, np.nan], [6.0, 4.0, np.nan]])
     expected = [[2.0, 1.0, 0.0], [2.0, 2.0, 0.0], [4.0, 3.0, 0.0], [6.0, 4.0, 0.0]]
     np.testing.assert_allclose(interpolated(rows), expected)
+
+
+@pytest.mark.parametrize(
+    ("periods", "expected"), [((24,), 24), ((7,), 7), ((24, 7), 168), ((24, 168), 168), ((12,), 12), ((), 0)]
+)
+def test_a_season_has_its_fundamental_period_and_two_have_that_of_both(periods, expected):
+    found = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        times, errors = np.arange(4000), rng.normal(size=4000)
+        series = lfilter([1.0], [1.0, -0.7], errors)
+        series = series + sum(1.5 * rng.normal(size=period)[times % period] for period in periods)
+        found.append(int(seasons(series[:, None])[1][0]))
+    assert found.count(expected) >= 5
+
+
+def test_the_hours_of_the_day_have_a_period_of_a_day():
+    assert seasons(np.arange(3000.0)[:, None] % 24)[1][0] == 24
