@@ -339,12 +339,12 @@ def answer(silo: Silo, request: Broadcast) -> FloatArray:
 def _distances(silo: Silo, means: FloatArray, rest_means: FloatArray, rest: FloatArray) -> FloatArray:
     """The distances of the silo's means from the other silos' means, in standard deviations, `[d]`.
 
-    The variance of an indicator is that of all rows, because a level may be rare at the other silos. A level that none
-    of them has is not compared: it is a note on the table (`table_notes.py`).
+    The variance of an indicator is that of all rows, because a level may be rare at the other silos. A level that this
+    silo or all others lack is not compared: a level of one silo is a note on the table (`table_notes.py`).
     """
     is_level = silo.labels >= 0
     variances = np.where(is_level, means * (1 - means), np.diag(rest))
-    absent = is_level & (rest_means <= ROUNDING)
+    absent = is_level & (np.minimum(rest_means, silo.means) <= ROUNDING)
     return np.asarray(np.where(absent, 0.0, np.abs(silo.means - rest_means) / np.sqrt(np.maximum(variances, 1e-300))))
 
 
