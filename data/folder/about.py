@@ -76,6 +76,8 @@ class About(BaseModel):
     """by silo, columns that have another name in its file, and their names in the data set, which all other keys use"""
     recode: dict[str, dict[str, Recoded]] = Field({}, examples=[{"clinic": {"smokes": {"Ja": "yes", "?": None}}}])
     """by silo and column, cells that stand for others; null is an empty cell"""
+    join: dict[str, Annotated[list[Text], Field(min_length=2)]] = Field({}, examples=[{"colour": ["red", "green"]}])
+    """by variable, the columns of 0 and 1, or no and yes, that are its indicators; each is a level of the variable"""
     scale: dict[str, dict[str, PositiveNumber]] = Field({}, examples=[{"clinic": {"weight": 0.4536}}])
     """by silo and column, the factor of its numbers"""
     unit: dict[str, str] = Field({}, examples=[{"weight": "kg"}])
@@ -463,6 +465,8 @@ class Declared:
     """by silo, columns that have another name in its file, each with its name in the data set"""
     recode: Recode = field(default_factory=dict)
     """by silo and column, the replaced cells and their replacements"""
+    join: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """by variable, the columns that are its indicators"""
     scale: Scale = field(default_factory=dict)
     """by silo and column, the factor of the numbers"""
     unit: Mapping[str, str] = field(default_factory=dict)
@@ -478,7 +482,8 @@ class Declared:
         merges = self.reading.small_silos == "merge" and silo == OTHERS
         rows = None if self.reading.by is None else (self.reading.by, None if merges else silo)
         rename, unit = tuple(self.rename.get(silo, {}).items()), tuple(self.unit.items())
-        form = replace(self.form, rename=rename, recode=recode, unit=unit, scale=scale, sheet=sheet, rows=rows)
+        own = replace(self.form, rename=rename, recode=recode, join=tuple(self.join.items()))
+        form = replace(own, unit=unit, scale=scale, sheet=sheet, rows=rows)
         return self if form == self.form else replace(self, form=form)
 
     @property
@@ -575,6 +580,7 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
         },
         scale=own.scale,
         unit=own.unit,
+        join={name: tuple(columns) for name, columns in own.join.items()},
         sheets={"": own.sheet} if isinstance(own.sheet, str) else own.sheet,
     )
 

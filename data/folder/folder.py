@@ -153,6 +153,7 @@ SOURCE_FORMAT_KEYS = (
     "sheet",
     "rename",
     "recode",
+    "join",
     "unit",
     "scale",
 )

@@ -54,6 +54,8 @@ class Form:
     """columns that have another name in this file, each with this name and the name in the data set"""
     recode: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     """by column, pairs of a cell and its replacement"""
+    join: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """variables that the file has as columns of indicators, each with these columns"""
     scale: tuple[tuple[str, float, tuple[str, ...]], ...] = ()
     """columns whose numbers are multiplied, each with the factor and the cells that mark a missing value in it"""
     unit: tuple[tuple[str, str], ...] = ()
@@ -65,6 +67,10 @@ class Form:
     def name_in_data(self, name: str) -> str:
         """The name in the data set of a column that is called `name` in the file."""
         return dict(self.rename).get(name, name)
+
+    def joined_name(self, name: str) -> str:
+        """The variable of which the column `name` is an indicator; `name` if it is none."""
+        return next((variable for variable, columns in self.join if name in columns), name)
 
     def name_in_file(self, name: str) -> str:
         """The name in the file of a column that is called `name` in the data set."""

@@ -48,8 +48,11 @@ def check_silos(place: str, key: str, named: Collection[str], silos: Collection[
 def check_harmonised(path: Path, form: Form, names: Collection[str]) -> None:
     """Raise `BadInput` for a column of `form` that is not among the `names` of the columns of `path`."""
     renamed = [form.name_in_data(name) for name in names]
-    for key, there in {"rename": names, "recode": renamed, "scale": renamed}.items():
-        for name in [name for name, *_ in getattr(form, key) if name not in there]:
+    declared = [("rename", name, names) for name, _ in form.rename]
+    declared += [("join", column, renamed) for _, columns in form.join for column in columns]
+    declared += [(key, name, renamed) for key in ("recode", "scale") for name, *_ in getattr(form, key)]
+    for key, name, there in declared:
+        if name not in there:
             raise BadInput(f"{path}: about.json: {key}: {quoted(name)} is not a column of the file{_near(name, there)}")
     twice = next((name for name in dict(form.rename).values() if renamed.count(name) > 1), None)
     if twice is not None:
@@ -111,6 +114,26 @@ def harmonised(form: Form, name: str, cells: Sequence[str], path: Path) -> list[
     return found
 
 
+TRUE = frozenset({"1", "yes", "y", "true", "t", "ja", "j", "oui", "si", "sí", "x"})
+"""cells of indicators that say that a row has the level, in any case"""
+
+
+def joined_labels(names: Sequence[str], columns: Sequence[Any]) -> Any:
+    """The labels of a variable whose indicators, with these `names`, are the arrow `columns` of text.
+
+    A row has the only level whose indicator is true; its cell is empty if none or several are.
+    """
+    import pyarrow
+
+    codes, count = np.full(len(columns[0]), len(names)), np.zeros(len(columns[0]), np.int64)
+    for k, column in enumerate(columns):
+        cells, own = cells_in(column)
+        true = np.array([label_of(cell).casefold() in TRUE for cell in cells], dtype=np.bool_)[own]
+        codes[true], count = k, count + true
+    codes[count > 1] = len(names)
+    return pyarrow.array([*names, ""]).take(pyarrow.array(codes))
+
+
 def silo_counts(source: Source, by: str) -> Counter[str]:
     """The number of rows of each label in the column `by`, which names the silo of each row; "" for empty cells."""
     counts = Counter[str]()
@@ -131,17 +154,18 @@ class HarmonisedSource(WrappedSource):
     def names(self) -> tuple[str, ...]:
         """The columns that can be read. Raises `BadInput` if `about.json` names a column that does not exist."""
         check_harmonised(self.path, self.form, self.source.names)
-        return tuple(map(self.form.name_in_data, self.source.names))
+        return tuple(dict.fromkeys(self.form.joined_name(self.form.name_in_data(name)) for name in self.source.names))
 
     @property
     def header(self) -> tuple[str, ...]:
         """The columns of the source."""
-        return tuple(map(self.form.name_in_data, self.source.header))
+        return tuple(dict.fromkeys(self.form.joined_name(self.form.name_in_data(name)) for name in self.source.header))
 
     @property
     def words(self) -> frozenset[str]:
         """The columns to read as text, including recoded columns."""
-        return frozenset(map(self.form.name_in_data, self.source.words)) | {name for name, _ in self.form.recode}
+        recoded = {name for name, _ in (*self.form.recode, *self.form.join)}
+        return frozenset(map(self.form.name_in_data, self.source.words)) | recoded
 
     @property
     def labelled(self) -> frozenset[str]:
@@ -153,8 +177,11 @@ class HarmonisedSource(WrappedSource):
         import pyarrow
 
         by = () if self.form.rows is None else (self.form.rows[0],)
-        in_file = [self.form.name_in_file(name) for name in names]
-        text = {self.form.name_in_file(name) for name in (*words, *(name for name, _ in self.form.recode))}
+        joined = dict(self.form.join)
+        columns = [column for name in names for column in joined.get(name, (name,))]
+        in_file = [self.form.name_in_file(name) for name in columns]
+        indicators = [column for name in names for column in joined.get(name, ())]
+        text = {self.form.name_in_file(name) for name in (*words, *(name for name, _ in self.form.recode), *indicators)}
         try:
             for batch in self.source.batches([*in_file, *(one for one in by if one not in in_file)], text | set(by)):
                 own = (
@@ -162,7 +189,7 @@ class HarmonisedSource(WrappedSource):
                     if self.form.rows is None
                     else batch.filter(pyarrow.array(self._own(batch.column(batch.schema.names.index(*by)))))
                 )
-                yield self._harmonised(own.select(list(range(len(names)))), names)
+                yield self._joined(self._harmonised(own.select(list(range(len(columns)))), columns), names)
         except NotNumbersError as error:
             raise NotNumbersError(str(error), self.form.name_in_data(error.column)) from None
 
@@ -192,6 +219,21 @@ class HarmonisedSource(WrappedSource):
         """The labels of silos with too few rows, and of rows without a silo."""
         counts = silo_counts(self.source, (self.form.rows or ("", ""))[0])
         return frozenset(label for label, count in counts.items() if not label or count < MIN_SILO_ROWS) | {OTHERS}
+
+    def _joined(self, batch: Any, names: Sequence[str]) -> Any:
+        """The `batch` with one column of labels for each set of indicators."""
+        import pyarrow
+
+        joined = dict(self.form.join)
+        if not any(name in joined for name in names):
+            return batch
+        arrays, at = [], 0
+        for name in names:
+            indicators = joined.get(name, ())
+            own = batch.columns[at : at + max(1, len(indicators))]
+            arrays.append(joined_labels(indicators, own) if indicators else own[0])
+            at += len(own)
+        return pyarrow.RecordBatch.from_arrays(arrays, names=list(names))
 
     def _harmonised(self, batch: Any, names: Sequence[str]) -> Any:
         import pyarrow

@@ -35,7 +35,7 @@ from .cells import (
     missing_words,
 )
 from .profile import ColumnProfile, Profile
-from .tally import SAMPLED_ROWS, suggested_transforms
+from .tally import SAMPLED_ROWS, THRESHOLD, suggested_transforms
 
 MANY_VALUES = 20
 """minimum number of distinct values of a column for a note on zeros that are far from all other values"""
@@ -561,7 +561,14 @@ def check_series_domains(path: Path, variables: tuple[str, ...], values: FloatAr
             raise BadInput(domain_fault(f"{path}: column {quoted(name)}", column[row], requested))
 
 
-def common_derived(profiles: Mapping[str, Profile], numbers: Sequence[str]) -> dict[str, str]:
-    """The columns of `numbers` that other columns of `numbers` determine at every silo, each with its formula."""
+def common_derived(profiles: Mapping[str, Profile], numbers: Sequence[str], labels: Collection[str]) -> dict[str, str]:
+    """The columns that columns of `numbers` determine at every silo, each with its formula.
+
+    These are numbers or, as the thresholds of numbers, among the `labels`.
+    """
     found = set.intersection(*(set(profile.derived) for profile in profiles.values()))
-    return {name: formula for name, formula, *sources in sorted(found) if {name, *sources} <= set(numbers)}
+    return {
+        name: formula
+        for name, formula, *sources in sorted(found)
+        if set(sources) <= set(numbers) and (name in numbers or (name in labels and formula.startswith(THRESHOLD)))
+    }

@@ -178,6 +178,8 @@ class PrivateSource:
 
     def profile(self) -> Profile:
         """The description of the table: its columns, and its number of rows."""
+        if self.declared.form.join:
+            raise BadInput(f"{self.path}: about.json: join: a run with an ε needs the variable as one column: write it")
         check_harmonised(self.path, self.declared.form, list(map(self.declared.form.name_in_file, self.header)))
         left_out = [name for name in self.header if is_repeated(name) or not self.declared.keeps(name)]
         read = [name for name in self.variables if name not in left_out]

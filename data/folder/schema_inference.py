@@ -197,7 +197,7 @@ def infer_schema(
         transforms=transforms,
         dates=_dates(place, numbers),
         unit_of=_units(place, columns, declared),
-        derived=common_derived(profiles, list(numbers)),
+        derived=common_derived(profiles, list(numbers), levels),
         counts=tuple(name for name in numbers if name in counts),
         skewed={} if declared.complete else skewed_columns(numbers, transforms, declared),
     )

@@ -64,7 +64,7 @@ def open_source(path: Path, form: Form = NO_FORM, keep: Keep = keep_all) -> Sour
     if not path.exists():
         raise BadInput(f"{path}: no such file")
     source: Source
-    if form.rename:
+    if form.rename or form.join:
         keep = partial(_keeps_renamed, form, keep)
     if path.is_dir() or kind_of(path) == "parquet":
         source = ParquetParts(path, keep)
@@ -73,13 +73,15 @@ def open_source(path: Path, form: Form = NO_FORM, keep: Keep = keep_all) -> Sour
     else:
         source = SheetSource(path, form, keep) if is_sheet(path) else TextFile(path, form, keep)
     return (
-        HarmonisedSource(source, form) if any((form.rename, form.recode, form.unit, form.scale, form.rows)) else source
+        HarmonisedSource(source, form)
+        if any((form.rename, form.recode, form.join, form.unit, form.scale, form.rows))
+        else source
     )
 
 
 def _keeps_renamed(form: Form, keep: Keep, name: str) -> bool:
-    """Whether `keep` accepts the name in the data set of the column that is called `name` in the file."""
-    return keep(form.name_in_data(name))
+    """Whether `keep` accepts the variable of the column that is called `name` in the file."""
+    return keep(form.joined_name(form.name_in_data(name)))
 
 
 def reading_quantities(source: Source, units: Mapping[str, str]) -> Source:

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.diagnosis.columns import without_causes
+from fedbnsl.algorithms.diagnosis.relations import relations
 from fedbnsl.algorithms.errors import quoted
+from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.algorithms.statistics.moments import chunks
 
 from .about import declarations
@@ -22,6 +24,8 @@ from .joint_columns import listed
 from .missing_codes import MissingCode, declaration_of
 from .tally import SAMPLE_ROWS, derived_columns
 
+ROWS_PER_COLUMN = 2
+"""minimum number of examined rows for each coded column, with which chance makes no exact relation"""
 PARTS = re.compile(r"(.*[ _.-])?(quarter|month)", re.IGNORECASE)
 TIMES = re.compile(r"(.*[ _.-])?(year|yr|quarter|month|week|day|date|period|wave|visit)", re.IGNORECASE)
 
@@ -32,7 +36,12 @@ def suggestions(schema: Schema, tables: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     samples = [next(iter(chunks(tables[silo])))[:SAMPLE_ROWS] for silo in schema.silos]
     times = dict(_times(schema, samples))
-    return (*_without_causes(schema, set(times)), *times.values(), *_derived(schema, samples))
+    return (
+        *_without_causes(schema, set(times)),
+        *times.values(),
+        *_derived(schema, samples),
+        *_relations(schema, samples),
+    )
 
 
 SITE = re.compile(
@@ -97,13 +106,30 @@ def _rises(column: NDArray[Any]) -> bool:
     return len(column) > 1 and bool((np.diff(column) >= 0).all()) and column[-1] > column[0]
 
 
+def _relations(schema: Schema, samples: list[NDArray[Any]]) -> Iterator[str]:
+    """A suggestion for each column that follows from several others, as `learn` would find it in the summed moments."""
+    if schema.kind == "discrete":
+        return
+    coding = coding_of(schema)
+    parts = [coding.rows(np.asarray(rows, np.float64)) for rows in samples]
+    parts = [rows[~np.isnan(rows).any(axis=1)] for rows in parts]
+    rows = np.concatenate(parts)
+    if len(rows) < ROWS_PER_COLUMN * coding.size + len(parts):
+        return
+    centred = np.concatenate([part - part.mean(axis=0) for part in parts if len(part)])
+    for one in relations(schema, rows.mean(axis=0), centred.T @ centred / len(rows)):
+        if {one.name, *one.others} & set(schema.derived):
+            continue
+        yield f"{one.formula}: leave one of them out with --ignore {one.name}"
+
+
 def _derived(schema: Schema, samples: list[NDArray[Any]]) -> Iterator[str]:
     """A suggestion for each column of numbers that one or two other columns determine by a simple formula."""
     names = [name for name in schema.variables if name not in schema.levels]
     if schema.kind == "discrete":
         return
     rows = np.concatenate([sample[:, [schema.variables.index(name) for name in names]] for sample in samples])
-    formulas: dict[str, str] = {}
+    formulas = dict(schema.derived)
     for name, formula, *_ in derived_columns(names, rows):
         formulas.setdefault(name, formula)
     for name, formula in formulas.items():

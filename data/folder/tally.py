@@ -673,6 +673,8 @@ def _skewness(values: FloatArray, counts: NDArray[np.integer[Any]]) -> float:
     return float((counts * centred**3).sum() / n) / variance**1.5 if variance > 0 else 0.0
 
 
+THRESHOLD = "a threshold of"
+"""the begin of the formula of a column that says whether another column is above a threshold"""
 SAMPLE_ROWS = 200
 """number of rows of each silo that are examined for derived columns"""
 MIN_ROWS = 10
@@ -725,6 +727,7 @@ def derived_columns(names: list[str], rows: NDArray[Any], most_columns: int = MA
     X = rows[~np.isnan(rows).any(axis=1)].astype(np.float64)
     if len(X) < MIN_ROWS or len(names) > most_columns or (np.abs(X) > LARGEST).any():
         return
+    yield from _thresholds(names, X)
     scales = X.std(axis=0)
     explained: set[frozenset[str]] = set()
     for formula, sources, values in _formulas(names, X):
@@ -736,6 +739,23 @@ def derived_columns(names: list[str], rows: NDArray[Any], most_columns: int = MA
             if names[j] not in sources and involved not in explained:
                 explained.add(involved)
                 yield names[j], formula, *sources
+
+
+MIN_SIDE = 5
+"""minimum number of examined rows on each side of a threshold"""
+
+
+def _thresholds(names: list[str], X: NDArray[np.float64]) -> Iterator[tuple[str, ...]]:
+    """Yield each column that says whether another column is above a threshold, with its formula and this column."""
+    for j, name in enumerate(names):
+        values, codes = np.unique(X[:, j], return_inverse=True)
+        if len(values) != 2 or np.bincount(codes).min() < MIN_SIDE:
+            continue
+        low, high = X[codes == 0], X[codes == 1]
+        apart = (low.max(axis=0) < high.min(axis=0)) | (high.max(axis=0) < low.min(axis=0))
+        for k in np.flatnonzero(apart).tolist():
+            if k != j and len(np.unique(X[:, k])) > 2:
+                yield name, f"{THRESHOLD} {names[k]}", names[k]
 
 
 def _formulas(names: list[str], X: NDArray[np.float64]) -> Iterator[tuple[str, tuple[str, ...], NDArray[np.float64]]]:

@@ -17,7 +17,15 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import AUTO, FloatArray, Schema
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import columns, exchange, findings, implied_tables, missingness, series_findings
+from fedbnsl.algorithms.diagnosis import (
+    columns,
+    exchange,
+    findings,
+    implied_tables,
+    missingness,
+    relations,
+    series_findings,
+)
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import Extension, dag_extension
@@ -355,6 +363,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     if isinstance(server, exchange.Server):
         sums = server
         capped += columns.skewed_findings(session.schema, sums.transform_gain)
+        capped += relations.relation_findings(session.schema, sums.means, sums.within)
     gaps, more = _missingness_findings(job, session, masked=algorithm.needs_secure_sum)
     curved, schema = is_nonlinear(job, last), session.schema
     of_data = findings.revised_advice(

@@ -37,7 +37,20 @@ from .runs import RunTerms
 
 MIN_DESCRIBED_ROWS = 10
 """minimum number of rows for a description by a silo under a policy: a description of one row would disclose the row"""
-AGREED = ("kind", "columns", "levels", "marks", "unit", "form", "step", "window", "stretches", "transforms", "targets")
+AGREED = (
+    "kind",
+    "columns",
+    "levels",
+    "marks",
+    "unit",
+    "join",
+    "form",
+    "step",
+    "window",
+    "stretches",
+    "transforms",
+    "targets",
+)
 """the parts of the coordinator's declaration that, under a policy, must be empty or equal those of the owner"""
 KINDS = ("kind", "columns", "levels", "stretches")
 """the parts that a coordinator may declare for an owner who declares nothing"""

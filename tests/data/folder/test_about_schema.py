@@ -18,6 +18,7 @@ ACCEPTED = [
     {"transform": {"x": "log"}, "separator": ";", "decimal": ",", "encoding": "cp1252"},
     {"recode": {"a": {"y": {"Ja": "yes", "9": None, "8": 1}}}, "scale": {"a": {"x": 2, "z": 0.4536}}},
     {"sheet": "Data", "ignore": ["id"], "rename": {"a": {"Alter": "age"}}, "unit": {"age": "years", "x": ""}},
+    {"join": {"colour": ["red", "green"]}},
     {"sheet": {"a": "Data"}, "targets": {"a": ["x"]}, "comment": ["anything"], "$schema": "about.schema.json"},
 ]
 REFUSED = [
@@ -42,6 +43,7 @@ REFUSED = [
     {"sheet": [1]},
     {"rename": {"a": {"Alter": ""}}},
     {"unit": ["years"]},
+    {"join": {"colour": ["red"]}},
     {"targets": {"a": "x"}},
 ]
 
