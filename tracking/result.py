@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedbnsl.algorithms.core.experiments import MechanismChange
-from fedbnsl.algorithms.core.knowledge import Arc, Knowledge
+from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, Prior
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import Schema
@@ -431,10 +431,40 @@ class RunResult(RunDescription):
         marks = zip(("target", "follows"), both, strict=True)
         return {(names[i], names[j]): mark for mark, arcs in marks for i, j in np.argwhere(arcs)}
 
+    def basis_of(self, edge: Edge) -> str:
+        """What the direction of `edge` rests on; empty for an edge without direction, and for edges of a PAG."""
+        if isinstance(edge, LaggedEdge):
+            return "time"
+        if not edge.directed or self.structure.kind == "pag" or edge.category == "missing":
+            return ""
+        arc, prior = (edge.source, edge.target), self._prior
+        i, j = (self.structure.variables.index(name) for name in arc)
+        if arc in self.knowledge.required or not prior.possible[j, i]:
+            return "background knowledge"
+        if arc in self.experimental:
+            return "experiments"
+        said = " ".join(self.basis)
+        return next((basis for words, basis in BASES.items() if words in said), "")
+
+    @cached_property
+    def _prior(self) -> Prior:
+        return self.knowledge.prior(self.structure.variables)
+
     @property
     def knowledge(self) -> Knowledge:
         """The background knowledge that was imposed on the graph."""
         return self.schema.knowledge
+
+
+BASES = {
+    "errors that are not Gaussian and on effects": "non-Gaussian errors",
+    "directed by errors that are not Gaussian": "conditional independences or non-Gaussian errors",
+    "rest on equal error variances": "equal variances",
+    "rest on errors of equal variance": "equal variances",
+    "rest on additive errors": "additive errors",
+    "conditional independences": "conditional independences",
+}
+"""by words in the sentences on the assumptions of a run, what the directions of its edges rest on"""
 
 
 def strengths_in(result: RunResult) -> Strengths | None:

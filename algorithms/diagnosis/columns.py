@@ -31,7 +31,10 @@ DERIVED = "derived columns"
 NO_CAUSES = re.compile(
     r"(.*[ _.-])?(age([ _.-]?(in[ _.-]?)?years?)?|(year|date|day|month)[ _.-]?of[ _.-]?birth|"
     r"birth([ _.-]?(day|date|year|weight|place))?|yob|dob|born|year|yr|sex|gender|race|ethnic(ity|[ _.-]group)|"
-    r"alter|geschlecht|geburtsjahr|geburtsdatum|sexe|sexo|edad|naissance)",
+    r"alter|geschlecht|geburtsjahr|geburtsdatum|sexe|sexo|edad|naissance|"
+    r"hour([ _.-]?of[ _.-]?(the[ _.-]?)?day)?|minute|month|quarter|week|week[ _.-]?day|day[ _.-]?of[ _.-]?(the[ _.-]?)?"
+    r"(week|month|year)|season|region|county|province|country([ _.-]?of[ _.-]?birth)?|stunde|monat|wochentag|"
+    r"bundesland)",
     re.IGNORECASE,
 )
 """pattern of the names of variables that nothing in a table can cause"""
@@ -64,6 +67,14 @@ def derived_findings(schema: Schema) -> list[Finding]:
     return [Finding(DERIVED, sentence, f"Learn again with --ignore {','.join(schema.derived)}.")]
 
 
+def _arrows(structure: Structure) -> list[tuple[str, str]]:
+    """The directed edges of `structure` from one variable to another, within a time step and across time."""
+    names, adjacency = structure.variables, structure.adjacency
+    within = [(names[i], names[j]) for i, j in np.argwhere(adjacency & ~adjacency.T)]
+    lagged = np.argwhere(structure.lagged) if structure.lagged is not None else np.empty((0, 3), np.int64)
+    return within + [(f"{names[i]}[t-{lag + 1}]", names[j]) for lag, i, j in lagged if i != j]
+
+
 def impossible_cause_findings(structure: Structure, levels: Mapping[str, Sequence[str]] = NO_LEVELS) -> list[Finding]:
     """The finding on arrows into variables that nothing in a table can cause (`without_causes`), if there are any.
 
@@ -73,8 +84,9 @@ def impossible_cause_findings(structure: Structure, levels: Mapping[str, Sequenc
     roots = without_causes(names, levels)
     if not roots or structure.kind == "pag":
         return []
-    advice = f"Learn again with --no-parents {','.join(roots)}."
-    arrows = [(names[i], names[j]) for i, j in np.argwhere(adjacency & ~adjacency.T) if names[j] in roots]
+    # Across time, --no-parents forbids nothing.
+    advice = f"Learn again with --{'no-parents' if structure.lagged is None else 'ignore'} {','.join(roots)}."
+    arrows = [(cause, effect) for cause, effect in _arrows(structure) if effect in roots]
     if arrows:
         shown = ", ".join(f"{one} → {other}" for one, other in arrows[:MAX_PAIRS])
         effects = list(dict.fromkeys(other for _, other in arrows))

@@ -345,7 +345,7 @@ def _distances(silo: Silo, means: FloatArray, rest_means: FloatArray, rest: Floa
     is_level = silo.labels >= 0
     variances = np.where(is_level, means * (1 - means), np.diag(rest))
     absent = is_level & (np.minimum(rest_means, silo.means) <= ROUNDING)
-    return np.asarray(np.where(absent, 0.0, np.abs(silo.means - rest_means) / np.sqrt(np.maximum(variances, 1e-300))))
+    return np.asarray(np.where(absent, 0.0, np.abs(silo.means - rest_means) / np.sqrt(np.maximum(variances, 1e-12))))
 
 
 def _over_time(silo: Silo, request: Broadcast) -> tuple[FloatArray, FloatArray]:

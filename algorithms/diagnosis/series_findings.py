@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..core.adjustment import Adjustment
 from .change import children_of
+from .columns import without_causes
 from .exchange import Server
 from .findings import RULES, WEIGHTS_DIFFER, Finding, Rule
 from .over_time import LINE
@@ -136,7 +137,9 @@ def _trend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: 
 
 def _season(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     sentence = f"{len(who)} of {silos} silos: series have a season of {value:.0f} rows, most {column}."
-    return Finding("season", sentence, f"Learn again with {Adjustment(period=int(value)).options}.", who)
+    # Without its season, the hour of the day would be constant.
+    ignored = f" --ignore {column}" if without_causes([column]) else ""
+    return Finding("season", sentence, f"Learn again with {Adjustment(period=int(value)).options}{ignored}.", who)
 
 
 def _change(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:

@@ -20,6 +20,8 @@ from .edges import Edge, LaggedEdge, edges_of, padded_lagged_weights
 from .pag import ARROW
 from .structure import GraphKind, Structure
 
+SURE = 0.8
+"""share of the structures with an edge above which they agree with its direction"""
 MAJORITY = 0.5
 """the strength of a significant edge is above this share of the structures"""
 
@@ -74,6 +76,11 @@ class Strengths:
             return share, 1.0 if share else None
         strength = float(self.strength[i, j])
         return strength, float(self.direction[i, j]) if strength else None
+
+    def doubtful(self, edge: Edge) -> bool:
+        """Whether the edge is directed, but fewer than `SURE` of the structures with it agree with its direction."""
+        direction = self.strength_and_direction(edge)[1]
+        return edge.category != "missing" and edge.one_way and direction is not None and direction < SURE
 
     def unstable(self, edge: Edge) -> bool:
         """Whether at most half of the structures join the variables of `edge`; the averaged network then does not."""

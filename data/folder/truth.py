@@ -57,8 +57,8 @@ def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:
 
 
 COLUMNS = ("source", "target", "weight", "type", "lag")
-IGNORED_COLUMNS = ("strength", "direction", "imposed", "experiment", *FIGURES)
-"""columns of a run with resamples, background knowledge, experiments or a fit, which are not part of the graph"""
+IGNORED_COLUMNS = ("strength", "direction", "imposed", "experiment", "basis", *FIGURES)
+"""columns on resamples, knowledge, experiments, directions and fit, which are not part of the graph"""
 SILO_WEIGHT = "weight:"
 MAX_LAG = 1000
 """maximum lag of an edge, in steps"""

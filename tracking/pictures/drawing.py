@@ -15,7 +15,18 @@ from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.graphs.strengths import Strengths
 
 from .layout import FloatArray, layered
-from .style import INK, STYLES, UNSTABLE_OPACITY, Pen, count_unstable, layout_order, legend_entries, pens, truncate
+from .style import (
+    INK,
+    STYLES,
+    UNSTABLE_OPACITY,
+    Pen,
+    count_doubtful,
+    count_unstable,
+    layout_order,
+    legend_entries,
+    pens,
+    truncate,
+)
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -74,9 +85,10 @@ def draw_graph(
     layout = layered([box_width(name) for name in names], [*arcs, *pairs])
     left, bottom, right, top = layout.bounds
     entries, bands = legend_entries(edges, compared), sum(is_required(edge, required) for edge in edges)
-    unstable = count_unstable(edges, strengths)
+    unstable, doubtful = count_unstable(edges, strengths), count_doubtful(edges, strengths)
+    singles, doubles = (bands, unstable, pairs), (doubtful, labels)
     legend_width = ENTRY_WIDTH * (
-        len(entries) + bool(bands) + bool(unstable) + 2 * bool(labels) + bool(pairs) + 1.5 * bool(targets)
+        len(entries) + sum(map(bool, singles)) + 2 * sum(map(bool, doubles)) + 1.5 * bool(targets)
     )
     width = max(right - left + 2 * MARGIN, MIN_WIDTH, legend_width)
     height = top - bottom + 2 * MARGIN + LEGEND + (TITLE if title else 0.0)
@@ -96,7 +108,8 @@ def draw_graph(
     for variable, name, (x, y), box in zip(variables, names, layout.centres, layout.widths, strict=True):
         draw_box(axes, name, x, y, box, layout.height, labels=variable in labels, target=variable in targets)
     boxes: dict[str, Any] = {"kinds": bool(labels), "targets": len(targets), "targets_label": targets_label}
-    write_header(axes, title, entries, middle, top + MARGIN, bands, unstable, apart=len(pairs), **boxes)
+    boxes |= {"doubtful": doubtful, "apart": len(pairs)}
+    write_header(axes, title, entries, middle, top + MARGIN, bands, unstable, **boxes)
     return figure
 
 
@@ -153,8 +166,10 @@ def _draw_mark(axes: "Axes", mark: int, tip: FloatArray, inwards: int, colour: s
     if mark == ARROW:
         wing = 0.36 + 0.06 * pen.width
         corners = tip + inwards * HEAD * np.array([(0.0, 0.0), (-wing, 1.0), (wing, 1.0)])
-        axes.add_artist(Polygon(corners, closed=True, color=colour, linewidth=0, zorder=4, alpha=pen.opacity))
-        return 0.8 * HEAD
+        fill, line = ("white", 0.9) if pen.hollow else (colour, 0.0)
+        head = Polygon(corners, closed=True, fc=fill, ec=colour, linewidth=line, zorder=4, alpha=pen.opacity)
+        axes.add_artist(head)
+        return HEAD if pen.hollow else 0.8 * HEAD
     if mark == CIRCLE:
         centre = tip + np.array([0.0, inwards * RING])
         axes.add_artist(Circle((centre[0], centre[1]), RING, facecolor="white", edgecolor=colour, lw=1.1, zorder=4))
@@ -228,6 +243,7 @@ def write_header(
     bands: int = 0,
     unstable: int = 0,
     *,
+    doubtful: int = 0,
     kinds: bool = False,
     apart: int = 0,
     targets: int = 0,
@@ -236,8 +252,9 @@ def write_header(
     """Write the title, and below it the legend, whose lower edge is at `bottom`.
 
     `bands` is the number of required edges, `unstable` the number of edges that are in at most half of the resamples,
-    and `apart` the number of pairs that are not identified. `targets` is the number of variables that experiments set,
-    which the legend calls `targets_label`. With `kinds`, the legend distinguishes the boxes of numbers and of labels.
+    `doubtful` the number of edges on whose direction resamples do not agree, and `apart` the number of pairs that are
+    not identified. `targets` is the number of variables that experiments set, which the legend calls `targets_label`.
+    With `kinds`, the legend distinguishes the boxes of numbers and of labels.
     """
     from matplotlib.lines import Line2D
 
@@ -251,6 +268,10 @@ def write_header(
         handles.append(Line2D([], [], color=BAND, linewidth=BAND_WIDTH, label=f"{bands} required"))
     if unstable:
         handles.append(Line2D([], [], color=INK, linewidth=1.0, alpha=UNSTABLE_OPACITY, label=f"{unstable} unstable"))
+    if doubtful:
+        head = Line2D([], [], color=INK, linewidth=1.0, marker=">", mfc="white", mec=INK, markersize=6)
+        head.set_label(f"{doubtful} of doubtful direction")
+        handles.append(head)
     if apart:
         handles.append(Line2D([], [], color=NOT_IDENTIFIED, linestyle=":", label=f"{apart} not identified"))
     handles += _box_handles(kinds=kinds, targets=targets, targets_label=targets_label)

@@ -91,20 +91,31 @@ UNSTABLE_OPACITY = 0.4
 
 @dataclass(frozen=True)
 class Pen:
-    """The line width of an edge in points, and its opacity from 0 to 1."""
+    """The line width of an edge in points, its opacity from 0 to 1, and whether its arrowheads are hollow."""
 
     width: float
     opacity: float = 1.0
+    hollow: bool = False
 
 
 def pens(edges: Iterable[Edge], strengths: Strengths | None) -> Callable[[Edge], Pen]:
-    """The pens of `edges`: by strength, and paler for unstable edges; without `strengths`, by category and weight."""
+    """The pens of `edges`: by strength, and paler for unstable edges; without `strengths`, by category and weight.
+
+    Arrowheads are hollow if the direction is doubtful.
+    """
     if strengths is not None:
         return lambda edge: Pen(
-            0.5 + 2.0 * strengths.strength_and_direction(edge)[0], UNSTABLE_OPACITY if strengths.unstable(edge) else 1.0
+            0.5 + 2.0 * strengths.strength_and_direction(edge)[0],
+            UNSTABLE_OPACITY if strengths.unstable(edge) else 1.0,
+            strengths.doubtful(edge),
         )
     heaviest = max((abs(edge.weight or 0.0) for edge in edges), default=0.0) or 1.0
     return lambda edge: Pen(STYLES[edge.category].width + 0.9 * abs(edge.weight or 0.0) / heaviest)
+
+
+def count_doubtful(edges: Iterable[Edge], strengths: Strengths | None) -> int:
+    """The number of learned edges whose direction is doubtful; 0 without `strengths`."""
+    return sum(map(strengths.doubtful, edges)) if strengths else 0
 
 
 def count_unstable(edges: Iterable[Edge], strengths: Strengths | None) -> int:

@@ -1,13 +1,10 @@
-"""The pictures of a run: the graph, the averaged network and the silos' own graphs, the matrices, delays and rounds."""
+"""The pictures of a run: the graph, the silos' own graphs, the matrices, delays and rounds."""
 
 from typing import TYPE_CHECKING
-
-from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 
 from ..pictures.delays import draw_delays
 from ..pictures.drawing import CHANGED, SET
 from ..pictures.picture import (
-    MAX_DRAWN_VARIABLES,
     MAX_UNROLLED_VARIABLES,
     as_png,
     as_svg,
@@ -51,20 +48,6 @@ def graph_svg(result: RunResult) -> str | None:
 def matrices_svg(result: RunResult) -> str:
     """The matrices of a dynamic structure, compared with those of the truth."""
     return as_svg(draw_matrices(result.compared_edges), "matrices")
-
-
-def averaged_svg(result: RunResult) -> str | None:
-    """The averaged network; None if it equals the learned graph, has lags or has too many variables to draw."""
-    structure, found, averaged = result.structure, result.confidence, result.averaged_edges
-    if not found or not averaged or structure.lags or len(structure.variables) > MAX_DRAWN_VARIABLES:
-        return None
-    learned, other = (
-        {(one.source, one.target, one.text) for one in edges.within} for edges in (result.edges, averaged)
-    )
-    if learned == other:
-        return None
-    compared = averaged if result.truth is None else ClassifiedEdges(found.averaged, result.truth)
-    return as_svg(draw_structure(compared, strengths=found.strengths, labels=result.labelled), "averaged")
 
 
 def silo_svgs(result: RunResult) -> list[tuple[str, str]]:

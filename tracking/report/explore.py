@@ -19,7 +19,7 @@ from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, LaggedEdge
 
 from ..pictures.drawing import LONGEST_NAME, box_width, is_required
 from ..pictures.layout import Layout, layered
-from ..pictures.style import STYLES, causal_order, layout_order, pens, truncate
+from ..pictures.style import STYLES, Pen, causal_order, layout_order, pens, truncate
 from ..result import RunResult, strengths_in
 from .files import csv_text
 
@@ -155,12 +155,18 @@ def _edges(result: RunResult, ways: Mapping[Edge, tuple[Point, ...]]) -> list[di
             "direction": _short(direction),
             "lag": getattr(edge, "lag", None),
             "required": is_required(edge, result.knowledge.required) or None,
+            **_direction(result, edge, pen(edge)),
             "thick": _short(pen(edge).width) or 1.0,
             "opacity": pen(edge).opacity,
             "by": ways.get(edge) or None,
         }
         edges.append({name: value for name, value in one.items() if value is not None})
     return edges
+
+
+def _direction(result: RunResult, edge: Edge, pen: Pen) -> dict[str, Any]:
+    """Whether the direction of `edge` is doubtful, and what it rests on."""
+    return {"doubtful": pen.hollow or None, "basis": result.basis_of(edge) or None}
 
 
 def _short(value: float | None) -> float | None:

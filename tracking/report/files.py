@@ -77,9 +77,16 @@ def edge_table(
 
 
 def edge_table_of(result: RunResult) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """The header and the rows of the edges of a run: graph, figures of the fit, resamples, knowledge, experiments."""
+    """The header and the rows of the edges of a run: graph, figures, resamples, knowledge, experiments, and `basis`.
+
+    `basis` is what the direction of each edge rests on.
+    """
     experimental = result.experimental if result.targets else None
-    return edge_table(result.edges, strengths_in(result), result.knowledge, experimental, result.edge_figures)
+    header, rows = edge_table(result.edges, strengths_in(result), result.knowledge, experimental, result.edge_figures)
+    bases = [result.basis_of(edge) for edge in result.edges]
+    if not any(bases):
+        return header, rows
+    return (*header, "basis"), [(*row, basis) for row, basis in zip(rows, bases, strict=True)]
 
 
 def silo_structures_csv(local: Mapping[str, ClassifiedEdges]) -> str:

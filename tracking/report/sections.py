@@ -20,6 +20,7 @@ from fedbnsl.algorithms.core.protocol import ENDED_EARLY, Outcome
 from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.graphs.compare import summary_graph
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, weighted
+from fedbnsl.algorithms.graphs.strengths import SURE
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
 
 from ..comparison import COUNTED
@@ -46,7 +47,6 @@ from .blocks import (
     note,
 )
 from .drawings import (
-    averaged_svg,
     delays_png,
     delays_svg,
     graph_svg,
@@ -180,7 +180,8 @@ KIND_NOTES = {
 }
 RESAMPLED_LINES = (
     "Thicker lines are edges found in more resamples. Pale lines are unstable edges: at most half of the resamples "
-    "have them."
+    f"have them. An arrowhead is hollow if fewer than {100 * SURE:.0f} % of the resamples with the edge agree with its "
+    "direction. A line without arrowheads has no direction, because the data do not determine it."
 )
 
 
@@ -223,7 +224,7 @@ def _graph_over_time(result: RunResult) -> Iterator[Block]:
 
 
 def _graph_of_rows(result: RunResult) -> Iterator[Block]:
-    structure, drawing, averaged = result.structure, graph_svg(result), averaged_svg(result)
+    structure, drawing = result.structure, graph_svg(result)
     large = len(structure.variables) > MAX_DRAWN_VARIABLES
     if large:
         yield Explorer(opened=True)
@@ -235,15 +236,7 @@ def _graph_of_rows(result: RunResult) -> Iterator[Block]:
         widths = "Thicker lines are stronger edges." if weighted(structure) else ""
         causes = "Causes are above their effects." if structure.kind == "dag" else ""
         yield note(" ".join((causes, RESAMPLED_LINES if result.confidence else widths)).strip())
-    if averaged and result.confidence and drawing:
-        yield note(
-            f"The averaged network has the edges of more than {100 * result.confidence.threshold:.0f} % of the "
-            "resamples, in their most frequent direction. It is shown beside the learned graph, because the two graphs "
-            "differ."
-        )
-        resamples = pluralize(result.confidence.strengths.structures, "resample")
-        yield Pictures([("learned from all rows", drawing), (f"averaged over {resamples}", averaged)])
-    elif drawing:
+    if drawing:
         yield Pictures([("", drawing)])
     if not large:
         yield Explorer(opened=False)

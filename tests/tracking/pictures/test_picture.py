@@ -1,14 +1,13 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Polygon
 
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, classify
+from fedbnsl.algorithms.graphs.strengths import edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.pictures.picture import MAX_DRAWN_VARIABLES, as_png, as_svg, draw_rounds, draw_structure, panels
 from fedbnsl.tracking.pictures.style import causal_order
-from fedbnsl.tracking.report.drawings import averaged_svg
-from tests.tracking.golden import RUNS
 
 
 @pytest.mark.parametrize("d", [8, 60])
@@ -189,9 +188,16 @@ def matrix(d, edges):
     return found
 
 
-def test_the_averaged_network_has_the_kinds_of_its_variables():
-    """If only one of the two graphs had boxes for labels, they would seem to have different variables."""
-    run = RUNS["cpdag"]
-    mixed = replace(run.schema, kind="mixed", levels={"dose": ("low", "high")}, empty={}, aside={})
-    texts = [averaged_svg(one) for one in (run, replace(run, schema=mixed))]
-    assert [">labels<" in text for text in texts] == [False, True]
+def test_an_arrowhead_is_hollow_if_resamples_do_not_agree_with_the_direction():
+    structures = [
+        Structure(("x", "y", "z"), matrix(3, [(0, 1), (1, 2)] if k < 7 else [(1, 0), (1, 2)])) for k in range(10)
+    ]
+    strengths = edge_strengths(structures)
+    learned = ClassifiedEdges(structures[0])
+    assert {edge.text: strengths.doubtful(edge) for edge in learned} == {"x → y": True, "y → z": False}
+    figure = draw_structure(learned, strengths=strengths)
+    heads = [one for one in figure.axes[0].findobj(Polygon) if one.get_zorder() == 4]
+    assert sorted(to_hex(head.get_facecolor()) == "#ffffff" for head in heads) == [False, True]
+    assert "1 of doubtful direction" in [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    agreeing = draw_structure(learned, strengths=edge_strengths([structures[0]] * 10))
+    assert not any("doubtful" in text.get_text() for text in agreeing.axes[0].get_legend().get_texts())

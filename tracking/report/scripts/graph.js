@@ -82,8 +82,8 @@
       id: `e${number}`, number, source: `n${edge.source}`, target: `n${edge.target}`,
       colour: style.colour, thick: edge.thick, label: edge.lag ? `t − ${edge.lag}` : "",
       from: SHAPES[edge.marks[0]], to: SHAPES[edge.marks[1]],
-      fromFill: edge.marks[0] === fedbnsl.CIRCLE ? "hollow" : "filled",
-      toFill: edge.marks[1] === fedbnsl.CIRCLE ? "hollow" : "filled",
+      fromFill: edge.marks[0] === fedbnsl.CIRCLE || edge.doubtful ? "hollow" : "filled",
+      toFill: edge.marks[1] === fedbnsl.CIRCLE || edge.doubtful ? "hollow" : "filled",
       dash: style.dash.length ? style.dash.map((length) => 2.5 * length) : edge.lag ? [8, 4] : [1, 0],
     };
     const classes = [edge.required ? "required" : "", style.dash.length || edge.lag ? "dashed" : ""];

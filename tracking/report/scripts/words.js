@@ -28,6 +28,7 @@ window.fedbnsl = (function () {
     if (edge.true !== undefined) lines.push(`true weight ${signed(edge.true)}`);
     if (edge.strength !== undefined) lines.push(`strength ${short(edge.strength)}: share of resamples with this edge`);
     if (edge.direction !== undefined) lines.push(`direction ${short(edge.direction)}: share of those with this direction`);
+    if (edge.basis && edge.basis !== "time") lines.push(`the direction rests on ${edge.basis}`);
     if (edge.lag) lines.push(`across time: lag ${edge.lag}`);
     if (edge.required) lines.push("required by background knowledge");
     return lines.join("\n");
