@@ -11,6 +11,7 @@ setup(
     include_package_data=False,
     package_data={
         "fedbnsl": ["py.typed"],
+        "fedbnsl.data.folder": ["*.toml"],
         "fedbnsl.tracking.report": ["scripts/*.js", "templates/*"],
     },
 )

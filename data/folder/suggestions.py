@@ -35,13 +35,10 @@ def suggestions(schema: Schema, tables: Mapping[str, Any]) -> tuple[str, ...]:
     if schema.kind in ("time-series", "events"):
         return ()
     samples = [next(iter(chunks(tables[silo])))[:SAMPLE_ROWS] for silo in schema.silos]
-    times = dict(_times(schema, samples))
-    return (
-        *_without_causes(schema, set(times)),
-        *times.values(),
-        *_derived(schema, samples),
-        *_relations(schema, samples),
-    )
+    times, formulas = dict(_times(schema, samples)), _derived(schema, samples)
+    derived = [f"{name} is {one}: leave one of them out with --ignore {name}" for name, one in formulas.items()]
+    related = _relations(schema, samples, set(formulas))
+    return (*_without_causes(schema, set(times)), *times.values(), *derived, *related)
 
 
 SITE = re.compile(
@@ -106,8 +103,8 @@ def _rises(column: NDArray[Any]) -> bool:
     return len(column) > 1 and bool((np.diff(column) >= 0).all()) and column[-1] > column[0]
 
 
-def _relations(schema: Schema, samples: list[NDArray[Any]]) -> Iterator[str]:
-    """A suggestion for each column that follows from several others, as `learn` would find it in the summed moments."""
+def _relations(schema: Schema, samples: list[NDArray[Any]], named: set[str]) -> Iterator[str]:
+    """A suggestion for each column that follows from others, unless one of these is `named` already."""
     if schema.kind == "discrete":
         return
     coding = coding_of(schema)
@@ -118,19 +115,17 @@ def _relations(schema: Schema, samples: list[NDArray[Any]]) -> Iterator[str]:
         return
     centred = np.concatenate([part - part.mean(axis=0) for part in parts if len(part)])
     for one in relations(schema, rows.mean(axis=0), centred.T @ centred / len(rows)):
-        if {one.name, *one.others} & set(schema.derived):
+        if {one.name, *one.others} & named:
             continue
         yield f"{one.formula}: leave one of them out with --ignore {one.name}"
 
 
-def _derived(schema: Schema, samples: list[NDArray[Any]]) -> Iterator[str]:
-    """A suggestion for each column of numbers that one or two other columns determine by a simple formula."""
+def _derived(schema: Schema, samples: list[NDArray[Any]]) -> dict[str, str]:
+    """The formula of each column that one or two other columns determine."""
     names = [name for name in schema.variables if name not in schema.levels]
-    if schema.kind == "discrete":
-        return
-    rows = np.concatenate([sample[:, [schema.variables.index(name) for name in names]] for sample in samples])
     formulas = dict(schema.derived)
-    for name, formula, *_ in derived_columns(names, rows):
-        formulas.setdefault(name, formula)
-    for name, formula in formulas.items():
-        yield f"{name} is {formula}: leave one of them out with --ignore {name}"
+    if schema.kind != "discrete":
+        rows = np.concatenate([sample[:, [schema.variables.index(name) for name in names]] for sample in samples])
+        for name, formula, *_ in derived_columns(names, rows):
+            formulas.setdefault(name, formula)
+    return formulas

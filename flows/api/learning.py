@@ -43,6 +43,7 @@ from ..options.learn import (
     Missing,
     Outliers,
     SmallCells,
+    SmallSilos,
     TuneBy,
 )
 from ..options.model import one_line_errors
@@ -171,6 +172,7 @@ class LearnKeywords(TypedDict, total=False):
     register_as: str | None
     federation: str | None
     silos: Columns
+    small_silos: SmallSilos
     quorum: int | None
     silo_patience: float
     allow_cyclic_truth: bool

@@ -134,7 +134,7 @@ def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescrib
     for part in parts:
         if not isinstance(part, DescribedSeries):
             raise BadInput(
-                f"silos {first.silo} and {part.silo} disagree: only the first has regular times: "
+                f"silos {first.silo} and {part.silo} disagree: only the first has a column 'time' with regular times: "
                 "declare the kind in about.json"
             )
         check_same_step(f"silo {part.silo}", part.step, first.step, f"silo {first.silo}")

@@ -80,6 +80,7 @@ OTHER_SCHEMAS = {
     "counts": [{"counts": ("x",)}],
     "derived": [{"derived": {"x": "y + z"}}],
     "skewed": [{"skewed": {"x": "log"}}],
+    "unit_of": [{"unit_of": {"x": "kg"}}],
     "aside": [{"aside": {"q": "empty"}}],
     "knowledge": [],
 }

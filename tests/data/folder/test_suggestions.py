@@ -72,8 +72,8 @@ def test_a_year_that_rises_at_every_silo_is_suggested_as_time(columns):
     (line,) = suggestions(continuous(tables, tuple(rising)), tables)
     assert "--time" not in line, "it falls at the second silo"
     quarters = {"year": np.repeat(np.arange(2000, 2015), 4), "quarter": np.arange(60) % 4 + 1}
-    (line,) = found({name: column.astype(float) for name, column in quarters.items()} | columns)
-    assert "--time year,quarter" in line
+    lines = found({name: column.astype(float) for name, column in quarters.items()} | columns)
+    assert any("--time year,quarter" in line for line in lines)
 
 
 def test_zeros_of_counts_do_not_look_like_missing_values(tmp_path, monkeypatch):

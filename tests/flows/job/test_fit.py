@@ -137,7 +137,7 @@ def test_edges_of_a_search_by_tests_have_the_largest_p_value_of_their_pair(studi
     assert load(tmp_path / "out").result.edge_figures == figures
     assert list(found.edges.columns) == [
         *("source", "target", "weight", "type"),
-        *("log_likelihood", "bic", "p_value", "largest_p_value"),
+        *("log_likelihood", "bic", "p_value", "largest_p_value", "basis"),
     ]
 
 
@@ -156,7 +156,7 @@ def test_edges_of_a_search_by_tests_have_the_largest_p_value_of_their_pair(studi
 def test_each_learner_reports_the_figures_that_its_sums_determine(study, algorithm, settings, columns, studies):
     found = learn(studies / study, algorithm, bootstrap=0, **settings)
     assert len(found.edges)
-    assert set(found.edges.columns) - {"source", "target", "weight", "type"} == columns
+    assert set(found.edges.columns) - {"source", "target", "weight", "type", "basis"} == columns
 
 
 @pytest.mark.parametrize(("kept", "digits"), [("blank", False), ("keep", True)])

@@ -51,6 +51,10 @@ def studies(tmp_path_factory):
     (home / "sites").mkdir()
     halves = [f"{line},{silo},{('left', 'right')[row % 2]}" for row, (line, silo) in enumerate(sites)]
     (home / "sites" / "all.csv").write_text("\n".join(["a,b,c,d,site,half", *halves]))
+    (home / "small").mkdir()
+    few = [f"{line},{silo}" for line, silo in sites if silo != "ward"]
+    few += [f"{sites[-1][0]},ward", f"{sites[-2][0]},"]
+    (home / "small" / "all.csv").write_text("\n".join(["a,b,c,d,site", *few]))
     (home / "numbers" / "truth.csv").write_text("source,target\na,b\nb,d\nc,d\n")
     (home / "numbers" / "about.json").write_text('{"kind": "continuous"}')
     (home / "cyclic" / "truth.csv").write_text("source,target\na,b\nb,d\nd,a\n")
@@ -142,6 +146,14 @@ CASES = {
     "ignore": Case((), ("c",), ("abcd", "abd"), lambda done: "".join(done.result.structure.variables), more=SUM),
     "only": Case((), ("d", "a"), ("abcd", "ad"), lambda done: "".join(done.result.structure.variables), more=SUM),
     "by": Case("site", "half", (ALL, {"left": 97, "right": 97}), rows_of, "sites", {"algorithm": "secure-sum"}),
+    "small_silos": Case(
+        "leave-out",
+        "merge",
+        ({"clinic": 90, "lab": 61}, {"clinic": 90, "lab": 61, "others": 2}),
+        rows_of,
+        "small",
+        {"algorithm": "secure-sum", "by": "site"},
+    ),
     "outliers": Case(
         "keep",
         "set-aside",

@@ -59,6 +59,7 @@ OTHER = {
     "table": "other.csv",
     "sizes": [50, 30, 10],
     "by": {"split": "ward", "series": "person"},
+    "small_silos": "merge",
     "skew": "ward",
     "surrogate": 2,
     "data_kind": "continuous",
@@ -87,11 +88,13 @@ SPECIAL = {
     ("split", "concentration"): {"concentration": 0.5},
     ("split", "sizes"): {"silos": None, "sizes": [50, 30, 10]},
     ("split", "by"): {"silos": None, "by": "ward"},
+    ("split", "small_silos"): {"silos": None, "by": "ward", "small_silos": "merge"},
     ("dynamic", "decay"): {"lags": 2, "decay": 4.0},
 }
 """other options that an option requires"""
 BESIDE = {
     ("sachs", "rows"): {"discrete": True},
+    ("split", "small_silos"): {"silos": None, "by": "ward"},
     ("dynamic", "decay"): {"lags": 2},
     ("interventions", "strength"): {"experiment": "inhibiting", "targeted_silos": 3},
 }
@@ -106,6 +109,7 @@ def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(2)
     wards = rng.choice(["north", "south"], 90)
+    wards[:2] = ["attic", ""]  # two silos with too few rows
     for name, shift in (("table.csv", 0), ("other.csv", 3)):
         numbers = rng.integers(0, 3, (90, 3)) + shift
         rows = [f"{a},{b},{c},{ward}" for (a, b, c), ward in zip(numbers.tolist(), wards, strict=True)]

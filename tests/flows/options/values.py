@@ -15,6 +15,7 @@ OTHER = {
     "ignore": ("a",),
     "only": ("b", "c"),
     "by": "site",
+    "small_silos": "merge",
     "missing": "refuse",
     "columns": "common",
     "dates": "days",
