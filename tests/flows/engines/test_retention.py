@@ -134,6 +134,7 @@ def test_clean_shows_and_removes_old_runs(runs, capsys):
     assert (runs / "link" / "metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_a_deployment_keeps_its_newest_runs(server, example, mlflow_uri):
     """The others are gone from MLflow, with artifacts and model, and from Prefect."""
     from mlflow import MlflowClient
