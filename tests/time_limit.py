@@ -2,11 +2,14 @@
 
 A test may take `CPU_SECONDS` of processor time, with the processes that it starts. A test marked `slow` is left out of
 `make test`, and may take `SECONDS` of wall time, or the time in its mark: `slow(120)`. Neither limit includes fixtures.
-If the load of the machine is above one task per core, the limit on wall time grows with it, because other work then
-causes the delay. `--cpu` prints the processor time of the longest tests and of all by folder, with fixtures.
+Both limits are those of a machine that counts to a million in `COUNT_SECONDS`: a test above its limit counts too, and
+the limit grows with what that takes, because a slow or shared machine then causes the delay. If the load is above one
+task per core, the limit on wall time grows with it too, since the load tells of the last minutes. `--cpu` prints the
+processor time of the longest tests and of all by folder, with fixtures.
 """
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +21,8 @@ CPU_SECONDS = 20.0
 """limit for a test that is not marked `slow`"""
 SECONDS = 30.0
 """limit for a test that is marked `slow`"""
+COUNT_SECONDS = 0.02
+"""processor time, and wall time, of counting to a million on a machine on which the limits hold"""
 LONGEST = 40
 """number of tests that `--cpu` prints"""
 LOOK_SECONDS = 1.0
@@ -87,11 +92,21 @@ def too_long(item, seconds, cpu):
     marked = item.get_closest_marker("slow")
     if marked is None:
         more = "make it cheaper, or see `slow` in CONTRIBUTING.md"
-        return f"{cpu:.1f} s of processor time: at most {CPU_SECONDS:.0f} s ({more})" if cpu > CPU_SECONDS else ""
-    crowded = max(1.0, *(load / (os.cpu_count() or 1) for load in os.getloadavg()[:2]))
+        late = cpu > CPU_SECONDS and cpu > CPU_SECONDS * slowness(time.process_time)
+        return f"{cpu:.1f} s of processor time: at most {CPU_SECONDS:.0f} s ({more})" if late else ""
     limit = marked.args[0] if marked.args else SECONDS
     more = "more as `slow(SECONDS)`"
-    return f"{seconds:.1f} s: at most {limit:.0f} s ({more})" if seconds > limit * crowded else ""
+    crowded = max(1.0, *(load / (os.cpu_count() or 1) for load in os.getloadavg()[:2]))
+    late = seconds > limit and seconds > limit * max(crowded, slowness(time.perf_counter))
+    return f"{seconds:.1f} s: at most {limit:.0f} s ({more})" if late else ""
+
+
+def slowness(clock):
+    """How many times as long as `COUNT_SECONDS` counting to a million takes by `clock`, and 1 if it takes less."""
+    began = clock()
+    for _ in range(1_000_000):
+        pass
+    return max(1.0, (clock() - began) / COUNT_SECONDS)
 
 
 def pytest_terminal_summary(terminalreporter, config):

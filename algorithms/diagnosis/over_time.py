@@ -108,8 +108,7 @@ def seasons(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
         if detrended.std() <= NO_SPREAD * rows[:, j].std():
             continue  # a straight line, of which only rounding is left
         series = _without_autoregression(detrended)
-        power = np.abs(np.fft.rfft(series * np.hanning(len(series)))) ** 2
-        peak, ratios[j] = _highest(power)
+        peak, ratios[j] = _highest(series)
         if ratios[j] > MIN_PEAK:
             periods[j] = _joint_period(series, n / peak)
     return ratios, periods
@@ -120,8 +119,7 @@ def _joint_period(series: FloatArray, about: float) -> int:
     n = len(series)
     period = _period(series, about)
     rest = series - _phase_means(series, period)
-    power = np.abs(np.fft.rfft(rest * np.hanning(n))) ** 2
-    peak, ratio = _highest(power)
+    peak, ratio = _highest(rest)
     if ratio <= MIN_PEAK or rest.std() <= NO_SPREAD * series.std():
         return period
     both = int(np.lcm(period, _period(rest, n / peak)))
@@ -146,8 +144,9 @@ def _without_autoregression(series: FloatArray) -> FloatArray:
     return np.asarray(series)
 
 
-def _highest(power: FloatArray) -> tuple[int, float]:
+def _highest(series: FloatArray) -> tuple[int, float]:
     """The frequency whose power is highest relative to its neighbours, and this ratio; 0 and 0 for too few rows."""
+    power = np.abs(np.fft.rfft(series * np.hanning(len(series)))) ** 2
     tried, reach = np.arange(MIN_CYCLES, len(power) - 1), NEIGHBOURS + GUARD
     if not len(tried):
         return 0, 0.0
@@ -177,16 +176,22 @@ def _period(series: FloatArray, about: float) -> int:
 
 def _f_value(series: FloatArray, period: int) -> float:
     """The F-value of the means by phase of a `period`."""
-    n, total = len(series), float(((series - series.mean()) ** 2).sum())
-    left = float(((series - _phase_means(series, period)) ** 2).sum())
+    n = len(series)
+    total, left = _total_and_left(series, period)
     return (total - left) / (period - 1) / max(left / max(n - period, 1), 1e-300)
 
 
 def _bic(series: FloatArray, period: int) -> float:
     """The BIC of means by phase: n times ln of the share of the variance that they leave, and ln n for each mean."""
-    n, total = len(series), float(((series - series.mean()) ** 2).sum())
-    left = float(((series - _phase_means(series, period)) ** 2).sum()) / max(total, 1e-300)
-    return n * float(np.log(max(left, NO_SPREAD))) + period * float(np.log(n))
+    n = len(series)
+    total, left = _total_and_left(series, period)
+    return n * float(np.log(max(left / max(total, 1e-300), NO_SPREAD))) + period * float(np.log(n))
+
+
+def _total_and_left(series: FloatArray, period: int) -> tuple[float, float]:
+    """The sums of squares of a `series` about its mean and about its means by phase."""
+    total = float(((series - series.mean()) ** 2).sum())
+    return total, float(((series - _phase_means(series, period)) ** 2).sum())
 
 
 def _phase_means(series: FloatArray, period: int) -> FloatArray:

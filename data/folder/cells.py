@@ -170,11 +170,10 @@ def quantity_of(label: str) -> Quantity | None:
     return Quantity(number / 2 if below and number > 0 else number, unit, bool(found["limit"]))
 
 
-def looks_like_number(label: str) -> bool:
-    """Whether a word is a number in another notation, including notations that cannot be read."""
+def is_unread_number(label: str) -> bool:
+    """Whether a word is a number in a notation that `quantity_of` does not read."""
     return (
-        quantity_of(label) is not None
-        or DECIMAL_COMMA.fullmatch(label) is not None
+        DECIMAL_COMMA.fullmatch(label) is not None
         or INFINITE.fullmatch(label) is not None
         or (label.isdecimal() and not label.isascii())
     )

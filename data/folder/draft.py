@@ -10,8 +10,8 @@ Silos name columns and labels differently and measure in other units. `harmonise
 4. `ignore`: columns that some silos lack; `unit`: the units that names mention.
 
 Then `logarithms` proposes `transform` for columns that are skewed to the right. Every proposal has a line with its
-evidence. Everything is computed from the rows, so a draft is for the owners of all
-rows, and not for a coordinator. Entries that `about.json` already has are kept.
+evidence. Everything is computed from the rows, so a draft is for the owners of all rows, and not for a coordinator.
+Entries that `about.json` already has are kept.
 """
 
 import re
@@ -19,6 +19,7 @@ import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cache, cached_property
@@ -197,7 +198,7 @@ def harmonised(
 
     Raises `BadInput` for a file that cannot be read.
     """
-    drafted, lines = dict(about), list[str]()
+    drafted, lines = deepcopy(dict(about)), list[str]()
     for propose in (_names, _labels, _scales):
         tables = own_tables(files, declarations(drafted, reading))
         for key, silo, name, entry, line in propose(tables):

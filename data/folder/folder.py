@@ -60,7 +60,7 @@ from .events import (
 )
 from .fingerprint import fingerprint
 from .formats import BROKEN, LISTED, ending_of, is_sheet, kind_of, silo_of
-from .harmonise import OTHERS, check_harmonised, check_silos, silo_counts
+from .harmonise import OTHERS, check_harmonised, check_silos, silo_counts, silos_of
 from .joint_columns import check_selected, check_series_domains, excluded_columns, listed, with_declared_transforms
 from .profile import Profile
 from .schema_inference import InferredSchema, negotiate_schema
@@ -238,15 +238,12 @@ def files_of(folder: Path, reading: Reading) -> dict[str, Path]:
 def _silos_in(path: Path, by: str, *, merge_small: bool) -> dict[str, Path]:
     """The silos that the column `by` names, each with the file; raises `BadInput` if no silo has enough rows."""
     counts = _silo_counts(path, by)
-    silos = sorted(label for label, count in counts.items() if label and count >= MIN_SILO_ROWS)
-    if not silos:
+    silos, small, _ = silos_of(counts, merge_small=merge_small)
+    if small == counts.keys():
         raise BadInput(f"{path}: --by {by}: no silo has {MIN_SILO_ROWS} rows or more")
-    small = sum(count for label, count in counts.items() if label not in silos)
-    if merge_small and small >= MIN_SILO_ROWS:
-        silos = sorted({*silos, OTHERS})
-    for silo in silos:
+    for silo in sorted(silos):
         check_silo_name(f"{path}: column {quoted(by)}", silo)
-    return dict.fromkeys(silos, path)
+    return dict.fromkeys(sorted(silos), path)
 
 
 def small_silo_notes(folder: Path, reading: Reading) -> tuple[str, ...]:
@@ -255,11 +252,11 @@ def small_silo_notes(folder: Path, reading: Reading) -> tuple[str, ...]:
         return ()
     path = folder if folder.is_file() else next(iter(_entries(folder)[0].values()))
     counts = _silo_counts(path, reading.by)
-    small = [label for label, count in sorted(counts.items()) if label and count < MIN_SILO_ROWS]
+    _, labels, merges = silos_of(counts, merge_small=reading.small_silos == "merge")
+    small = sorted(labels - {""})
     unnamed, rows = counts.get("", 0), sum(counts[label] for label in small)
     parts = [f"{pluralize(unnamed, 'row')} without a cell in {reading.by}"] if unnamed else []
     parts += [f"{pluralize(rows, 'row')} of silos with one row ({listed(small)})"] if small else []
-    merges = reading.small_silos == "merge" and rows + unnamed >= MIN_SILO_ROWS
     how = f"read as the silo {quoted(OTHERS)}" if merges else "left out"
     other = "" if reading.small_silos == "merge" else f"; --small-silos merge reads such rows as {quoted(OTHERS)}"
     return (f"{how}: {' and '.join(parts)}{other}",) if parts else ()

@@ -144,6 +144,17 @@ def silo_counts(source: Source, by: str) -> Counter[str]:
     return +counts
 
 
+def silos_of(counts: Mapping[str, int], *, merge_small: bool) -> tuple[frozenset[str], frozenset[str], bool]:
+    """The silos with these `counts` of rows, the labels that have too few rows for a silo, and whether they form one.
+
+    The label "" of rows without a silo is among these labels. With `merge_small`, their rows form the silo `OTHERS`.
+    """
+    silos = frozenset(label for label, count in counts.items() if label and count >= MIN_SILO_ROWS)
+    small = frozenset(counts) - silos
+    merges = merge_small and sum(counts[label] for label in small) >= MIN_SILO_ROWS
+    return silos | ({OTHERS} if merges else set()), small, merges
+
+
 @dataclass(frozen=True)
 class HarmonisedSource(WrappedSource):
     """The rows of one silo in `source`, with the names, the recoding and the units of its `form`."""
@@ -218,7 +229,7 @@ class HarmonisedSource(WrappedSource):
     def _small_silos(self) -> frozenset[str]:
         """The labels of silos with too few rows, and of rows without a silo."""
         counts = silo_counts(self.source, (self.form.rows or ("", ""))[0])
-        return frozenset(label for label, count in counts.items() if not label or count < MIN_SILO_ROWS) | {OTHERS}
+        return silos_of(counts, merge_small=True)[1] | {OTHERS}
 
     def _joined(self, batch: Any, names: Sequence[str]) -> Any:
         """The `batch` with one column of labels for each set of indicators."""

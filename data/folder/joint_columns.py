@@ -86,7 +86,10 @@ class JointColumn:
 
     @property
     def has_words(self) -> bool:
-        """Whether most of its cells are words that are no numbers; the ages <18, 18-65 and >65 are words."""
+        """Whether most cells are words rather than numbers in another notation.
+
+        Limits without other numbers count as words, as in the age groups <18, 18-65 and >65.
+        """
         like = self.number_like - (0 if self.numbers else self.limits)
         return self.words - like >= self.numbers + like and self.words > like
 

@@ -34,9 +34,9 @@ from .cells import (
     are_few_labels,
     canonical_order,
     cell_fault,
+    is_unread_number,
     label_faults,
     level_faults,
-    looks_like_number,
     quantity_of,
 )
 from .dates import PERIOD, date_faults, days_since, first_dates, looks_like_date
@@ -198,9 +198,9 @@ class ColumnTally:
         self.rows += len(codes)
         self.numbers += int(counts[numbers].sum())
         self.words += int(counts[words].sum())
-        like = [k for k in words if looks_like_number(cells.labels[k])]
-        self.number_like += int(counts[like].sum())
         plain = self._count_quantities([(k, cells.labels[k], int(counts[k])) for k in words])
+        like = {*words}.difference(plain).union(k for k in plain if is_unread_number(cells.labels[k]))
+        self.number_like += int(counts[[*like]].sum())
         for kind, wrong in (("plain word", plain), ("word", words)):
             if wrong and kind not in self.first:
                 row = int(np.argmax(np.isin(codes, wrong)))

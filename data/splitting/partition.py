@@ -20,7 +20,7 @@ from ..federated import MIN_SILO_ROWS, FederatedData, continuous, deal_rows, sil
 from ..folder.about import ABOUT, Reading, SmallSilos, declarations, read_about
 from ..folder.batches import labels_in
 from ..folder.check import check_label_column, check_silo_name, check_table
-from ..folder.harmonise import OTHERS
+from ..folder.harmonise import OTHERS, silos_of
 from ..folder.joint_columns import listed
 from ..folder.schema_inference import negotiate_schema
 from ..folder.series import has_regular_time
@@ -322,15 +322,16 @@ def _silos_of(
     Raises `BadInput` for an invalid name of a silo, and if no silo has enough rows.
     """
     whole = by_column(labels)
-    parts = {silo: rows for silo, rows in whole.items() if silo and len(rows) >= MIN_SILO_ROWS}
-    small = np.concatenate([np.empty(0, np.intp), *(rows for silo, rows in whole.items() if silo not in parts)])
-    merges = small_silos == "merge" and len(small) >= MIN_SILO_ROWS
+    counts = {silo: len(rows) for silo, rows in whole.items()}
+    silos, few, merges = silos_of(counts, merge_small=small_silos == "merge")
+    parts = {silo: whole.get(silo, np.empty(0, np.intp)) for silo in sorted(silos)}
+    small = np.concatenate([np.empty(0, np.intp), *(whole[label] for label in few)])
     if merges:
-        parts[OTHERS] = np.sort(np.concatenate([parts.get(OTHERS, np.empty(0, np.intp)), small]))
+        parts[OTHERS] = np.sort(np.concatenate([parts[OTHERS], small]))
     if not parts:
         raise BadInput(f"{path}: column {quoted(by)}: no silo has {MIN_SILO_ROWS} rows or more")
     for silo in parts:
         check_silo_name(f"{path}: column {quoted(by)}", silo)
     how = f"in the silo {quoted(OTHERS)}" if merges else "left out"
     note = f"{how}: {pluralize(len(small), 'row')} without a value of {by}, or with one that no other row has"
-    return dict(sorted(parts.items())), (note,) if len(small) else ()
+    return parts, (note,) if len(small) else ()

@@ -144,16 +144,14 @@ class _Sizes:
         self.estimator = model_estimator(network, sum(result.schema.rows[one] for one in silos), len(silos))
         d = len(network.variables)
         self.scales = {name: Scale.of(result.schema, name) for name in result.schema.variables}
-        self.sample: dict[str, FloatArray] = {}
-        if any(scale.transform for scale in self.scales.values()):
-            rows, _ = network.sample(SAMPLED_ROWS, np.random.default_rng(0))
-            self.sample = dict(zip(network.variables, rows.T, strict=True))
         self.mean, self.sd, self.rows = np.zeros(d), np.ones(d), np.empty((0, d))
+        has_transforms = any(scale.transform for scale in self.scales.values())
+        if has_transforms or not isinstance(self.estimator, FromMoments):
+            self.rows, _ = network.sample(SAMPLED_ROWS, np.random.default_rng(0))
+        self.sample = dict(zip(network.variables, self.rows.T, strict=True)) if has_transforms else {}
         if isinstance(self.estimator, FromMoments):
             self.sd = np.sqrt(np.diag(self.estimator.moments.covariance))
-            return
-        self.rows, _ = network.sample(SAMPLED_ROWS, np.random.default_rng(0))
-        if not network.discrete:
+        elif not network.discrete:
             self.mean, self.sd = self.rows.mean(axis=0), self.rows.std(axis=0)
 
     def largest(self, edge: Edge) -> _Size | None:
