@@ -35,12 +35,14 @@ def run_learn(
     server: Ready | None = None,
     as_json: bool = False,
     quiet: bool = False,
+    details: bool = False,
 ) -> None:
     """Learn from `folder` with `options`, or continue the run in `resume`, and print the result.
 
     `server` waits for a Prefect server that has already been started. With `as_json`, a JSON document replaces the
     printed findings and results. With `quiet`, progress and findings are hidden and, without `as_json`, also the
-    results. These parameters do not affect the results and their files, so they are not fields of the options.
+    results. With `details`, the printed results are complete. These parameters do not affect the results and their
+    files, so they are not fields of the options.
 
     Raises `BadInput` for an unknown engine and for `resume` with the engine inline, and `SilosUnavailable` if the run
     stopped because silos did not respond, and `RunCancelled` if somebody cancelled it in Prefect. Errors after which
@@ -70,7 +72,7 @@ def run_learn(
     if as_json:
         print(as_document(finished), end="")
     elif not quiet:
-        show_result(finished)
+        show_result(finished, details=details)
     for line in expiring(finished.result.notes):
         print(line, file=sys.stderr, flush=True)
     if finished.result.outcome == "silo lost":
@@ -160,7 +162,7 @@ Engine = Annotated[
         help="prefect, or inline: run in this process, without Prefect, Dask and MLflow.",
     ),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's own messages.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show all details, and Prefect's own messages.")]
 
 
 @app.command()
@@ -189,4 +191,4 @@ def learn(
     Example: fedbnsl learn my_folder -a fed-pc -p alpha=0.01 --seed 1
     """
     with prestart(engine, quiet=not verbose) as server:
-        run_learn(options, folder, resume, engine=engine, server=server, as_json=as_json, quiet=quiet)
+        run_learn(options, folder, resume, engine=engine, server=server, as_json=as_json, quiet=quiet, details=verbose)

@@ -22,33 +22,42 @@ from fedbnsl.algorithms.errors import INVALID, MAX_LINE_LENGTH, STOPPED, UNEXPEC
 
 from ..job.stopping import end_like_ctrl_c
 
-COMMANDS = {
-    "prepare": "Create a federated data set: a folder with one file per silo.",
-    "learn": "Learn a structure from the silos of a federated data set.",
-    "tune": "Compare settings of an algorithm without a true graph, and learn with the best.",
-    "inspect": "Show how the tables of a federated data set are read.",
-    "choose": "Recommend an algorithm for a federated data set, with reasons.",
-    "features": "Find the features that predict a variable: its Markov blanket.",
-    "effect": "Estimate the effect of changing one variable on another.",
-    "rescore": "Score a graph that was edited by hand, and compare it with the learned one.",
-    "query": "Ask the model of a run for probabilities, given evidence or after an intervention.",
-    "simulate": "Draw rows from the model of a run.",
-    "predict": "Predict the empty cells of a table with the model of a run.",
-    "algorithms": "List the algorithms and what leaves a silo, or explain the settings of an algorithm.",
-    "track": "Upload records that MLflow missed during a run.",
-    "evaluate": "Compare a learned structure with the true graph.",
-    "benchmark": "Compare algorithms on data sets with several seeds, in tables and pictures.",
-    "compare": "Compare a run with an earlier one.",
-    "privacy": "Plan a privacy budget, and show the spent ε.",
-    "attack": "Demonstrate attacks on privacy by a coordinator or a reader of results, and the defences.",
-    "federation": "Set up a federation across machines.",
-    "coordinator": "Run the coordinator of a federation.",
-    "silo": "Join a federation; the rows stay on this machine.",
-    "clean": "Show or remove the leftovers of old runs.",
-    "ui": "Start the web interfaces of Prefect and MLflow.",
-    "serve": "Learn on a schedule.",
+GROUPS = {
+    "Data": {
+        "prepare": "Create a federated data set: a folder with one file per silo.",
+        "inspect": "Show how the tables of a federated data set are read.",
+        "choose": "Recommend an algorithm for a federated data set, with reasons.",
+        "algorithms": "List the algorithms and what leaves a silo, or explain the settings of an algorithm.",
+    },
+    "Learn": {
+        "learn": "Learn a structure from the silos of a federated data set.",
+        "tune": "Compare settings of an algorithm without a true graph, and learn with the best.",
+        "features": "Find the features that predict a variable: its Markov blanket.",
+        "evaluate": "Compare a learned structure with the true graph.",
+        "compare": "Compare a run with an earlier one.",
+        "benchmark": "Compare algorithms on data sets with several seeds, in tables and pictures.",
+    },
+    "Ask": {
+        "effect": "Estimate the effect of changing one variable on another.",
+        "query": "Ask the model of a run for probabilities, given evidence or after an intervention.",
+        "predict": "Predict the empty cells of a table with the model of a run.",
+        "simulate": "Draw rows from the model of a run.",
+        "rescore": "Score a graph that was edited by hand, and compare it with the learned one.",
+    },
+    "Operate": {
+        "federation": "Set up a federation across machines.",
+        "coordinator": "Run the coordinator of a federation.",
+        "silo": "Join a federation; the rows stay on this machine.",
+        "serve": "Learn on a schedule.",
+        "privacy": "Plan a privacy budget, and show the spent ε.",
+        "attack": "Demonstrate attacks on privacy by a coordinator or a reader of results, and the defences.",
+        "ui": "Start the web interfaces of Prefect and MLflow.",
+        "track": "Upload records that MLflow missed during a run.",
+        "clean": "Show or remove the leftovers of old runs.",
+    },
 }
-"""every command with its line in the help; the `app` of a command is in the module of the same name in this package"""
+"""by heading of the help, every command with its line; its `app` is in the module of the same name in this package"""
+COMMANDS = {name: line for commands in GROUPS.values() for name, line in commands.items()}
 
 NOT_WRITTEN = "the output cannot be written"
 NO_TEMPORARY_FOLDER = "No usable temporary directory"
@@ -77,6 +86,12 @@ class Commands(TyperGroup):
         """The names of all commands."""
         return list(COMMANDS)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands below the headings of their groups."""
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(max(map(len, COMMANDS))), line) for name, line in commands.items()])
+
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         """The entry of a command in the help; None for an unknown command."""
         return TyperCommand(cmd_name, short_help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
@@ -103,7 +118,7 @@ app = typer.Typer(
 
 
 def with_plain_help(command: Any) -> Any:
-    """`command`, or a group of commands, with help in two columns, names for arguments, and no values beside flags.
+    """`command`, or a group of commands, with help in two columns below headings, and without values beside flags.
 
     Typer itself writes `<bool>` beside a flag, which takes no value, and `<path>` beside a folder. Typer's tables have
     five columns: a terminal with lines of 80 characters would leave 17 characters for the text, and cut off longer
@@ -119,7 +134,26 @@ def with_plain_help(command: Any) -> Any:
                 parameter.metavar = ""
         one.get_help_option(typer.Context(one, help_option_names=HELP)).metavar = ""
         one.get_help = partial(_unbroken_help, one)
+        one.format_options = partial(_write_options, one)
     return command
+
+
+def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write the arguments and options of `command` below their headings, then the commands of a group."""
+    parameters = command.get_params(ctx)
+    plain = "Other options" if any(getattr(one, "rich_help_panel", None) for one in parameters) else "Options"
+    sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+    for one in parameters:
+        is_argument = one.param_type_name == "argument"
+        heading = "Arguments" if is_argument else getattr(one, "rich_help_panel", None) or plain
+        if record := one.get_help_record(ctx):
+            sections.setdefault(heading, []).append(record)
+    for heading, records in sections.items():
+        if records:
+            with formatter.section(heading):
+                formatter.write_dl(records)
+    if hasattr(command, "format_commands"):
+        command.format_commands(ctx, formatter)
 
 
 UNBROKEN = "-\N{WORD JOINER}"

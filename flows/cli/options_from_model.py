@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import wraps
+from itertools import accumulate
 from types import NoneType
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
@@ -29,6 +30,8 @@ def options_from_model(
     """
     fields = {name: field for name, field in model.model_fields.items() if not only or name in only}
     fields = {name: field for name, field in fields.items() if name not in without}
+    under = accumulate((model.headings.get(name, "") for name in model.model_fields), lambda last, new: new or last)
+    headings = dict(zip(model.model_fields, under, strict=True)) if not only else {}
 
     def decorate(command: Callable[Concatenate[Model, Own], None]) -> Callable[..., None]:
         @wraps(command)
@@ -39,7 +42,7 @@ def options_from_model(
         own = own_parameters(command)
         first = [one for one in own if one.default is inspect.Parameter.empty]
         rest = [one for one in own if one.default is not inspect.Parameter.empty]
-        parameters = [*first, *(parameter(name, field) for name, field in fields.items()), *rest]
+        parameters = [*first, *(parameter(name, field, headings.get(name)) for name, field in fields.items()), *rest]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in parameters}
         return run
@@ -54,8 +57,8 @@ def own_parameters(command: Callable[..., None]) -> list[inspect.Parameter]:
     return [one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[one.name]) for one in own]
 
 
-def parameter(name: str, field: FieldInfo) -> inspect.Parameter:
-    """The parameter from which typer makes the option of `field`."""
+def parameter(name: str, field: FieldInfo, heading: str | None) -> inspect.Parameter:
+    """The parameter from which typer makes the option of `field`, which is below `heading` in the help."""
     kind, many = plain(field.annotation), repeated(field)
     written = next((one for one in field.metadata if isinstance(one, OnCommandLine)), OnCommandLine())
     flag = f"--{name.replace('_', '-')}"
@@ -71,7 +74,13 @@ def parameter(name: str, field: FieldInfo) -> inspect.Parameter:
         default=default,
         annotation=Annotated[
             shown if default is inspect.Parameter.empty or default is not None else shown | None,
-            typer.Option(*names, metavar=metavar, help=f"{field.description}{choices}", autocompletion=completed),
+            typer.Option(
+                *names,
+                metavar=metavar,
+                help=f"{field.description}{choices}",
+                autocompletion=completed,
+                rich_help_panel=heading or None,
+            ),
         ],
     )
 

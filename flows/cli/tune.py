@@ -47,4 +47,13 @@ def tune(
     from ..servers.environment import prestart
 
     with prestart(engine, quiet=not verbose) as server:
-        run_learn(with_candidates(options), folder, None, engine=engine, server=server, as_json=as_json, quiet=quiet)
+        run_learn(
+            with_candidates(options),
+            folder,
+            None,
+            engine=engine,
+            server=server,
+            as_json=as_json,
+            quiet=quiet,
+            details=verbose,
+        )

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, field_validator
 
@@ -58,6 +58,21 @@ SPEC_FIELDS = {"algorithm", "params", "epsilon", "delta", "seed"}
 
 class LearnOptions(Options):
     """The options of learning for any data."""
+
+    headings: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "algorithm": "Learner",
+            "epsilon": "Privacy",
+            "ignore": "Tables",
+            "detrend": "Series and transforms",
+            "targets": "Experiments",
+            "knowledge": "Background knowledge",
+            "parameters": "Results",
+            "tune": "Tuning and limits",
+            "seed": "Run",
+            "federation": "Federation",
+        }
+    )
 
     algorithm: Algorithm = "auto"
     params: Annotated[
@@ -300,6 +315,10 @@ class LearnOptions(Options):
         description="Also score each silo's rows by the model of the other silos, in two more exchanges; requires "
         "numbers without empty cells, and three silos or more.",
     )
+    allow_cyclic_truth: Annotated[
+        bool,
+        Field(title="Allow a cyclic truth", description="Compare with the true graph even if it has a directed cycle."),
+    ] = False
     tune: Annotated[str, OnCommandLine(value="NAME=V,V")] = Field(
         default="",
         title="Candidates",
@@ -391,10 +410,6 @@ class LearnOptions(Options):
         Field(gt=0, title="Patience (s)", description="Seconds without a sign of life after which a silo is lost."),
         OnCommandLine(value="SECONDS"),
     ] = 60.0
-    allow_cyclic_truth: Annotated[
-        bool,
-        Field(title="Allow a cyclic truth", description="Compare with the true graph even if it has a directed cycle."),
-    ] = False
 
     @field_validator("bootstrap")
     @classmethod

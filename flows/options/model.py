@@ -4,7 +4,8 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -24,6 +25,8 @@ class Options(BaseModel):
     """Options for users. The descriptions of fields appear in the help, in Prefect's forms and in the documentation."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    headings: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """by field, the heading in the help for this field and those after it, up to the next field with a heading"""
 
 
 class DataRecipe(Options):

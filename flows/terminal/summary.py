@@ -20,7 +20,7 @@ from fedbnsl.tracking.mlflow.store import comparison_of, opened_by
 from fedbnsl.tracking.model import MODELS
 from fedbnsl.tracking.outputs import REPORT
 from fedbnsl.tracking.report.files import flat_metrics, json_text
-from fedbnsl.tracking.report.sections import SECTIONS
+from fedbnsl.tracking.report.sections import SECTIONS, finding_lines
 from fedbnsl.tracking.report.tables import ReportTable, format_bytes
 from fedbnsl.tracking.result import CompletedRun, strengths_in
 
@@ -94,9 +94,16 @@ def as_document(finished: CompletedRun) -> str:
     )
 
 
-def show_result(finished: CompletedRun) -> None:
-    """Print the result of a run: its graph, its scores, the lines of its sections, and where its files are."""
-    result, metrics = finished.result, flat_metrics(finished.result)
+SUMMARY_LINES = 12
+"""number of lines after the edges and the scores that findings may fill"""
+
+
+def show_result(finished: CompletedRun, *, details: bool = False) -> None:
+    """Print the result of a run: its graph, its scores, what it rests on, what to do next, and where its files are.
+
+    With `details`, everything is printed; otherwise, only as many findings as `SUMMARY_LINES` leave room for.
+    """
+    result, metrics, files = finished.result, flat_metrics(finished.result), finished.files
     show_edges(result.edges, strengths=strengths_in(result))
     out = console()
     out.print()
@@ -105,23 +112,37 @@ def show_result(finished: CompletedRun) -> None:
     show_scores(metrics)
     out.print()
     sent = format_bytes(float(metrics["bytes_up"] or 0) + float(metrics["bytes_down"] or 0))
-    formula = float(metrics["formula_megabytes"] or 0)
-    out.print(f"{outcome_text(result)}, {metrics['seconds']} s, {sent} sent ({formula:.3g} MB by the papers' formula)")
+    ended = f"{outcome_text(result)}, {metrics['seconds']} s, {sent} sent"
+    if details:
+        ended += f" ({float(metrics['formula_megabytes'] or 0):.3g} MB by the papers' formula)"
+    lines: list[str | ReportTable] = [ended]
     for section in SECTIONS:
-        for line in section.lines(result):
-            if isinstance(line, ReportTable):
-                show_table(line)
-            else:
-                out.print(line, soft_wrap=True)
-    for label, names in {"report": (REPORT,), "model": MODELS}.items():
-        for name in names:
-            if name in finished.files:
-                out.print(f"{label}: {finished.files[name]}", soft_wrap=True)
-    out.print(f"folder: {finished.folder}", soft_wrap=True)
+        lines += section.lines(result)
+        lines += section.details(result) if details else ()
+    places = [f"{what}: {files[name]}" for what, name in FILES if name in files]
+    if details or not places:
+        places.append(f"folder: {finished.folder}")
     if finished.tracking_url:
-        out.print(f"MLflow: {finished.tracking_url}{opened_by(finished.tracking_url)}", soft_wrap=True)
-        out.print(f"all runs compared: {comparison_of(finished.tracking_url)}", soft_wrap=True)
+        places.append(f"MLflow: {finished.tracking_url}{opened_by(finished.tracking_url)}")
+        places += [f"all runs compared: {comparison_of(finished.tracking_url)}"] * details
+    findings = finding_lines(result)
+    directed = [edge for edge in result.edges.within if edge.directed]
+    if not findings and directed and result.parameters.network and not result.structure.lags:
+        arc = f"--treatment {directed[0].source} --outcome {directed[0].target}"
+        places.append(f"next: fedbnsl effect {finished.folder} {arc}")
+    room = len(findings) if details else max(SUMMARY_LINES - len(lines) - len(places), 2)
+    if len(findings) > room:
+        more = len(findings) - room + 1
+        findings = [*findings[: room - 1], f"! {pluralize(more, 'more finding')}: see the report, or --verbose"]
+    for line in (*lines, *findings, *places):
+        if isinstance(line, ReportTable):
+            show_table(line)
+        else:
+            out.print(line, soft_wrap=True)
 
+
+FILES = (("report", REPORT), *(("model", name) for name in MODELS))
+"""the files that the summary names"""
 
 LINE_INTERVAL_SECONDS = 5.0
 """minimum time between two lines of progress if stderr is not a terminal"""

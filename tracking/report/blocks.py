@@ -100,7 +100,9 @@ class Section:
     name: str
     page: Callable[[RunResult], Iterable[Block]] = _nothing
     lines: Callable[[RunResult], Iterable[str | ReportTable]] = _nothing
-    """what the terminal prints"""
+    """what the terminal prints of it in any case"""
+    details: Callable[[RunResult], Iterable[str | ReportTable]] = _nothing
+    """what the terminal prints in addition if details are asked for"""
     files: Mapping[str, Callable[[RunResult], FileContent]] = field(default_factory=dict)
     """the files by name; a file without content is not written"""
     tables: Callable[[RunResult], Iterable[NamedTable]] = _nothing

@@ -1,10 +1,10 @@
 """The result of a run as sections: what the page, the terminal, the files and Prefect show of each part of it.
 
 `SECTIONS` has one entry for each part of a result, in the order of the page. An entry states the blocks of the page
-(sentences, tables, pictures), the lines of the terminal, the files, and the tables of Prefect, each as a function of
-the result. The writers know these forms and no field of a result: `report.py` renders blocks as HTML, `outputs.py`
-writes the files, `flows/terminal/summary.py` prints the lines, and `flows/engines/artifacts.py` publishes the tables.
-A further part of a result is a further entry.
+(sentences, tables, pictures), the lines and details of the terminal, the files, and the tables of Prefect, each as a
+function of the result. The writers know these forms and no field of a result: `report.py` renders blocks as HTML,
+`outputs.py` writes the files, `flows/terminal/summary.py` prints the lines, and `flows/engines/artifacts.py` publishes
+the tables. A further part of a result is a further entry.
 
 What is written has passed the publication gate (`publication.py`) before there is a `RunResult`.
 """
@@ -29,7 +29,7 @@ from ..metrics import MetricValue, shown_in, table_rows
 from ..model import MODELS, model_file
 from ..pictures.delays import share_times
 from ..pictures.picture import MAX_DRAWN_VARIABLES
-from ..result import CANDIDATE_COLUMNS, NOT_COVERED, SUPPRESSED_CELLS, RunResult, series_warnings
+from ..result import CANDIDATE_COLUMNS, NOT_COVERED, SUPPRESSED_CELLS, RunResult, series_warnings, strengths_in
 from . import files
 from .blocks import (
     Block,
@@ -185,6 +185,19 @@ RESAMPLED_LINES = (
 )
 
 
+def _graph_lines(result: RunResult) -> Iterator[str]:
+    """How many edges were found, how many have a direction, and how far the resamples agree."""
+    edges, strengths = result.edges, strengths_in(result)
+    directed = [edge for edge in edges if edge.directed]
+    text = f"{pluralize(len(edges), 'edge')}, {len(directed)} with a direction"
+    if strengths is not None and edges:
+        sure = [edge for edge in directed if not strengths.doubtful(edge)]
+        unstable = sum(map(strengths.unstable, edges))
+        text += f"; at least {100 * SURE:.0f} % of {strengths.structures} resamples agree with {len(sure)} of these"
+        text += f", and at most half have {unstable} of the edges" * bool(unstable)
+    yield f"{text}."
+
+
 def _graph(result: RunResult) -> Iterator[Block]:
     structure, over_time = result.structure, result.structure.lags > 0
     yield Heading("The graph over time" if over_time else "The graph")
@@ -293,9 +306,17 @@ def _trust(result: RunResult) -> Iterator[Block]:
 
 def _trust_lines(result: RunResult) -> Iterator[str]:
     yield from _choice(result)
-    yield from result.basis
+    yield from _directions(result)
+
+
+def _trust_details(result: RunResult) -> Iterator[str]:
+    yield from (line for line in result.basis if line not in _directions(result))
     yield from result.fit.lines
-    yield from finding_lines(result)
+
+
+def _directions(result: RunResult) -> Sequence[str]:
+    """The sentence on what the directions rest on; if the learner states none, its first sentence."""
+    return [line for line in result.basis if "irections rest on" in line][:1] or result.basis[:1]
 
 
 def finding_lines(result: RunResult) -> list[str]:
@@ -460,7 +481,7 @@ def _knowledge(result: RunResult) -> Iterator[Block]:
         yield Paragraph(f"Arcs in the graph because they were required: {_listed_arcs(imposed)}.")
 
 
-def _knowledge_lines(result: RunResult) -> Iterator[str]:
+def _knowledge_details(result: RunResult) -> Iterator[str]:
     known = result.knowledge
     if known:
         yield f"background knowledge: required arcs {len(known.required)}, forbidden arcs {len(known.forbidden)}"
@@ -590,22 +611,20 @@ def _forecasts(result: RunResult) -> Iterator[Block]:
         yield errors
 
 
-def forecast_lines(result: RunResult) -> list[str]:
-    """Warnings on time series, and lines on the forecast errors of a model."""
-    lines, metrics = series_warnings(result), result.metrics
+def _forecast_details(result: RunResult) -> Iterator[str]:
+    metrics = result.metrics
     model, persistence = metrics.get("forecast_mse"), metrics.get("persistence_mse")
     if model is not None and persistence is not None:
-        lines.append(
+        yield (
             f"forecast of the next row: mean squared error {model:.4g}, {persistence:.4g} for a persistence forecast, "
             "on the training data"
         )
     model, persistence = metrics.get("forecast_wrong"), metrics.get("persistence_wrong")
     if model is not None and persistence is not None:
-        lines.append(
+        yield (
             f"forecast of the next row: {model:.1%} of the labels wrong, {persistence:.1%} by a persistence forecast, "
             "on the training data"
         )
-    return lines
 
 
 def _privacy(result: RunResult) -> Iterator[Block]:
@@ -828,22 +847,21 @@ def _unknown_confidence(result: RunResult) -> str:
     return f"The confidence in the edges is unknown: {result.unresampled}."
 
 
-def confidence_lines(result: RunResult) -> Iterator[str]:
-    """Lines on the result of the resamples, if the run has any."""
+def _confidence_lines(result: RunResult) -> Iterator[str]:
+    if result.confidence is None and result.unresampled:
+        yield _unknown_confidence(result)
+
+
+def _confidence_details(result: RunResult) -> Iterator[str]:
     found = result.confidence
     if found is None:
-        if result.unresampled:
-            yield _unknown_confidence(result)
         return
-    unstable = sum(map(found.strengths.unstable, result.edges))
     yield (
         f"bootstrap: {pluralize(found.strengths.structures, 'resample')} in "
         f"{pluralize(found.exchanges, 'more exchange')}, {format_bytes(found.bytes_sent)}; "
         f"averaged network of strengths above {found.threshold:.2f}: "
         f"{pluralize(int(result.metrics['averaged_edges'] or 0), 'edge')}"
     )
-    if unstable:
-        yield f"unstable: {unstable} of {len(result.edges)} learned edges are in at most half of the resamples"
 
 
 def _convergence(result: RunResult) -> Iterator[Block]:
@@ -876,7 +894,13 @@ def _model(result: RunResult) -> Iterator[Block]:
 
 
 def _model_lines(result: RunResult) -> Iterator[str]:
-    yield f"{'Parameters' if result.parameters.network else 'No parameters'}: {result.parameters.how}."
+    if result.parameters.network is None:
+        yield f"No parameters: {result.parameters.how}."
+
+
+def _model_details(result: RunResult) -> Iterator[str]:
+    if result.parameters.network is not None:
+        yield f"Parameters: {result.parameters.how}."
 
 
 def _communication(result: RunResult) -> Iterator[Block]:
@@ -890,7 +914,7 @@ def _communication(result: RunResult) -> Iterator[Block]:
     yield ReportTable(("total over silos", ""), rows)
 
 
-def _communication_lines(result: RunResult) -> Iterator[str]:
+def _communication_details(result: RunResult) -> Iterator[str]:
     tests, left_out = result.metrics.get("tests"), result.metrics.get("tests_left_out")
     if tests is not None:
         yield f"{tests:,} independence tests, {left_out:,} left out"
@@ -958,9 +982,9 @@ def _silo_files(write: Callable[[RunResult], str]) -> Callable[[RunResult], File
 
 SECTIONS = (
     Section("head", _head, _head_lines),
-    Section("graph", _graph, files={"structure.png": structure_png, "matrices.png": matrices_png}),
+    Section("graph", _graph, _graph_lines, files={"structure.png": structure_png, "matrices.png": matrices_png}),
     Section("statements", _statements),
-    Section("trust", _trust, _trust_lines),
+    Section("trust", _trust, _trust_lines, _trust_details),
     Section(
         "changes",
         _changes,
@@ -982,7 +1006,7 @@ SECTIONS = (
         _experiments,
         files={"targets.csv": lambda result: files.targets_csv(result.found_targets) if result.found_targets else None},
     ),
-    Section("knowledge", _knowledge, _knowledge_lines),
+    Section("knowledge", _knowledge, details=_knowledge_details),
     Section(
         "edges",
         _edges,
@@ -992,7 +1016,7 @@ SECTIONS = (
     Section(
         "silo edges",
         _silo_edges,
-        agreement_lines,
+        details=agreement_lines,
         files={
             "silo_structures.csv": _silo_files(lambda result: files.silo_structures_csv(result.local_edges)),
             "silo_edges.csv": _silo_files(
@@ -1000,7 +1024,7 @@ SECTIONS = (
             ),
         },
     ),
-    Section("forecasts", _forecasts, forecast_lines),
+    Section("forecasts", _forecasts, series_warnings, _forecast_details),
     Section("privacy", _privacy, privacy_lines),
     Section(
         "disclosed",
@@ -1012,14 +1036,21 @@ SECTIONS = (
     Section(
         "scores",
         _scores,
-        _no_truth,
+        details=_no_truth,
         files={"metrics.json": lambda result: files.json_text(files.flat_metrics(result))},
         tables=_score_table,
         specialist=True,
     ),
     Section("edge figures", _edge_figures, specialist=True),
     Section("fit", _fit, lambda result: result.held_out.lines(result.schema.rows), tables=_fit_tables, specialist=True),
-    Section("confidence", _confidence, confidence_lines, files={"averaged.csv": _averaged_csv}, specialist=True),
+    Section(
+        "confidence",
+        _confidence,
+        _confidence_lines,
+        _confidence_details,
+        files={"averaged.csv": _averaged_csv},
+        specialist=True,
+    ),
     Section(
         "convergence",
         _convergence,
@@ -1030,10 +1061,11 @@ SECTIONS = (
         "model",
         _model,
         _model_lines,
+        _model_details,
         files={name: _model_file(name) for name in MODELS},
         specialist=True,
     ),
-    Section("communication", _communication, _communication_lines, specialist=True),
+    Section("communication", _communication, details=_communication_details, specialist=True),
     Section(
         "silos",
         _silos,

@@ -139,7 +139,7 @@ def test_a_folder_of_plain_csvs_just_works(capsys, tmp_path):
         x = rng.normal(size=100)
         rows = "".join(f"{a},{b}\n" for a, b in zip(x, 2 * x + rng.normal(size=100), strict=True))
         (tmp_path / "mine" / f"{silo}.csv").write_text("dose,effect\n" + rows)
-    code, out, _ = run(capsys, "learn", "mine", "--engine", "inline", "--name", "mine")
+    code, out, _ = run(capsys, "learn", "mine", "--engine", "inline", "--name", "mine", "-v")
     assert code == 0
     assert "The true graph is not known, so there is no comparison." in out
     assert json.loads((tmp_path / "runs" / "mine" / "metrics.json").read_text())["shd"] is None
@@ -225,7 +225,7 @@ def test_a_run_that_lost_a_silo_leaves_with_a_code_of_its_own(capsys, monkeypatc
         return SimpleNamespace(folder=tmp_path, result=result)
 
     monkeypatch.setattr(terminal, "learn_and_show", learned)
-    monkeypatch.setattr("fedbnsl.flows.terminal.summary.show_result", lambda finished: None)
+    monkeypatch.setattr("fedbnsl.flows.terminal.summary.show_result", lambda finished, details: None)
     said = f"error: lab did not respond and the run stopped; to continue: fedbnsl learn --resume {tmp_path}\n"
     assert run(capsys, "learn", tmp_path) == (3, "", said)
     assert run(capsys, "learn", tmp_path) == (0, "", "")

@@ -9,6 +9,7 @@ import typer
 
 from fedbnsl.flows.cli import completion
 from fedbnsl.flows.cli.main import COMMANDS, app, command, main, with_plain_help
+from fedbnsl.flows.options.learn import LearnOptions
 from tests.flows.commands import run
 
 
@@ -62,6 +63,22 @@ def test_help_fits_a_terminal_of_80_columns_and_cuts_no_word_off(monkeypatch):
         assert not any("…" in line or line.endswith("...") for line in lines if "Usage:" not in line), name
         assert not any(re.search(r"\w-$", line) and "[default" not in line for line in lines), name
         assert len(lines) < 200, name
+
+
+def test_the_help_of_learn_has_every_option_below_a_heading_and_no_heading_twice():
+    """`headings` names the first field of each group: the first field must have one, and every name must be a field."""
+    assert next(iter(LearnOptions.headings)) == next(iter(LearnOptions.model_fields))
+    assert set(LearnOptions.headings) <= set(LearnOptions.model_fields)
+    text = command("learn").get_help(typer.Context(command("learn"), info_name="learn"))
+    found = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
+    assert found == ["Arguments", *LearnOptions.headings.values(), "Other options"]
+    parts = dict(zip(found, re.split(r"^\w[\w ]*:$", text, flags=re.MULTILINE)[1:], strict=True))
+    for option, heading in (
+        ("--budget-delta", "Privacy"),
+        ("--deseasonalise", "Series and transforms"),
+        ("-h", "Other options"),
+    ):
+        assert [name for name, part in parts.items() if f"{option} " in part or f"{option}," in part] == [heading]
 
 
 def completed(capsys, monkeypatch, line):

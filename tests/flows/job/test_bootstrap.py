@@ -64,7 +64,7 @@ def test_both_engines_give_the_same_strengths_masked_or_not(server, example, tmp
     options = ("-a", "secure-boss", "--bootstrap", 12, "--seed", 3)
     for engine, secure in (("inline", ()), ("prefect", ()), ("prefect", ("--secure",)), ("inline", ("--secure",))):
         out = tmp_path / "-".join((engine, *secure))
-        code, said, err = run(capsys, "learn", example, *options, *secure, "--engine", engine, "--out", out)
+        code, said, err = run(capsys, "learn", example, *options, *secure, "-v", "--engine", engine, "--out", out)
         assert code == 0, err
         assert "bootstrap: 12 resamples in 1 more exchange, " in said
         assert "strength 1.00" in said
@@ -118,7 +118,7 @@ def test_labels_are_resampled_and_each_resample_searches_on_until_the_last_is_do
 def test_a_lost_silo_is_said(data, monkeypatch):
     from fedbnsl.algorithms.core.protocol import SiloLost
     from fedbnsl.tasks.transport.federation import SiloFederation
-    from fedbnsl.tracking.report.sections import confidence_lines
+    from fedbnsl.tracking.report.sections import SECTIONS
 
     whole = SiloFederation.exchange
 
@@ -131,7 +131,7 @@ def test_a_lost_silo_is_said(data, monkeypatch):
     found = learn(data, "secure-boss", bootstrap=5)
     assert found.result.confidence is None
     assert found.metrics["bootstrap"] is None
-    (line,) = confidence_lines(found.result)
+    (line,) = next(one for one in SECTIONS if one.name == "confidence").lines(found.result)
     assert "unknown" in line
 
 

@@ -201,7 +201,7 @@ def test_names_that_time_would_take_are_no_model(ran):
 def test_what_is_printed(ran, capsys, tmp_path):
     result, _ = ran(TRUE, local={"s1": TRUE, "s2": TRUE}, silo_weights=OWN)
     loud = replace(result, metrics=result.metrics | {"spectral_radius": 1.5})
-    show_result(CompletedRun(loud, tmp_path, {}))
+    show_result(CompletedRun(loud, tmp_path, {}), details=True)
     said = " ".join(capsys.readouterr().out.split())
     for words in (
         "1 edge within one time step",

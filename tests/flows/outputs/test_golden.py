@@ -3,17 +3,20 @@
 import base64
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.flows.api.learned import headline, notebook_html
 from fedbnsl.flows.engines import artifacts
 from fedbnsl.flows.engines.artifacts import markdown, publish
 from fedbnsl.flows.engines.flow_run_log import result_lines
-from fedbnsl.flows.terminal.summary import as_document, show_edges, show_result
+from fedbnsl.flows.terminal.summary import SUMMARY_LINES, as_document, show_edges, show_result
 from fedbnsl.tracking.report.files import flat_metrics, json_text
-from fedbnsl.tracking.result import CompletedRun
+from fedbnsl.tracking.report.sections import privacy_lines, small_cell_warnings
+from fedbnsl.tracking.result import CompletedRun, series_warnings
 from tests.tracking import expected
 from tests.tracking.golden import ARROWS, FINDINGS, LEARNED, LINES, RESAMPLES, RUNS
 
@@ -29,9 +32,15 @@ def finished(name):
     return CompletedRun(RUNS[name], folder, files, LINK)
 
 
-def printed(capsys, name):
-    show_result(finished(name))
+def printed(capsys, name, *, details=True):
+    show_result(finished(name), details=details)
     return capsys.readouterr().out
+
+
+def summary(capsys, finished):
+    """The lines after the edges and the scores, without details."""
+    show_result(finished)
+    return re.split(r"\n *\n", capsys.readouterr().out)[-1].splitlines()
 
 
 def test_terminal_log_and_notebook_show_what_is_expected(capsys):
@@ -41,7 +50,25 @@ def test_terminal_log_and_notebook_show_what_is_expected(capsys):
         page = re.sub(r'src="data:[^"]*"', "", notebook_html(RUNS[name])).replace("><", ">\n<")
         log = "\n".join(result_lines(finished(name)))
         found[name] = {"edges": edges, "scores": scores, "notes": notes, "log": log, "notebook": page}
+        found[name]["summary"] = "\n".join(summary(capsys, finished(name)))
     expected.check("shown", found)
+
+
+@pytest.mark.parametrize("findings", [0, 1, 2, 5, 40])
+@pytest.mark.parametrize("name", RUNS)
+def test_the_summary_fits_on_a_screen_and_leaves_no_warning_out(capsys, name, findings):
+    many = tuple(Finding(f"finding {k}", f"Message {k}.", f"Advice {k}.") for k in range(findings))
+    run = replace(RUNS[name], diagnosed=replace(RUNS[name].diagnosed, findings=many))
+    lines = summary(capsys, replace(finished(name), result=run))
+    assert len(lines) <= SUMMARY_LINES
+    shown = [line for line in lines if line.startswith("! ")]
+    more = [line for line in shown if "more finding" in line]
+    told = len(shown) - len(more)
+    assert told + sum(int(re.search(r"\d+", line).group()) for line in more) == findings
+    assert told >= min(findings, 1)
+    text = "\n".join(lines)
+    assert all(word in text for word in (*series_warnings(run), *small_cell_warnings(run), *privacy_lines(run)))
+    assert ("report: " in text, "MLflow: " in text) == (True, True)
 
 
 @pytest.mark.parametrize("name", RUNS)
