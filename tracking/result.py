@@ -18,6 +18,7 @@ from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, Prior
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.diagnosis.columns import without_causes
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.implied import NO_FIT, Fit
 from fedbnsl.algorithms.events.hawkes import Intensities
@@ -431,13 +432,29 @@ class RunResult(RunDescription):
         marks = zip(("target", "follows"), both, strict=True)
         return {(names[i], names[j]): mark for mark, arcs in marks for i, j in np.argwhere(arcs)}
 
+    @cached_property
+    def doubted(self) -> frozenset[Arc]:
+        """The learned arcs into variables that nothing in a table can cause, judging by their names or labels.
+
+        Such a direction is not believed, whatever the data say, unless background knowledge requires it.
+        """
+        roots = set(without_causes(self.structure.variables, self.schema.levels))
+        learned = (edge for edge in self.edges if edge.directed and edge.source != edge.target)
+        into = {(edge.source, edge.target) for edge in learned if edge.target in roots}
+        return frozenset(into.difference(self.knowledge.required))
+
     def basis_of(self, edge: Edge) -> str:
-        """What the direction of `edge` rests on; empty for an edge without direction, and for edges of a PAG."""
+        """What the direction of `edge` rests on, or why it is doubted; empty for an edge without direction.
+
+        It is also empty for edges of a PAG, except if it is doubted.
+        """
+        arc, prior = (edge.source, edge.target), self._prior
+        if arc in self.doubted and edge.directed:
+            return f"doubted: nothing in a table can cause {edge.target}"
         if isinstance(edge, LaggedEdge):
             return "time"
         if not edge.directed or self.structure.kind == "pag" or edge.category == "missing":
             return ""
-        arc, prior = (edge.source, edge.target), self._prior
         i, j = (self.structure.variables.index(name) for name in arc)
         if arc in self.knowledge.required or not prior.possible[j, i]:
             return "background knowledge"

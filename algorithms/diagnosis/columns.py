@@ -30,7 +30,7 @@ DERIVED = "derived columns"
 """the name of the finding on columns that other columns determine"""
 NO_CAUSES = re.compile(
     r"(.*[ _.-])?(age([ _.-]?(in[ _.-]?)?years?)?|(year|date|day|month)[ _.-]?of[ _.-]?birth|"
-    r"birth([ _.-]?(day|date|year|weight|place))?|yob|dob|born|year|yr|sex|gender|race|ethnic(ity|[ _.-]group)|"
+    r"birth([ _.-]?(day|date|year|place))?|yob|dob|born|year|yr|sex|gender|race|ethnic(ity|[ _.-]group)|"
     r"alter|geschlecht|geburtsjahr|geburtsdatum|sexe|sexo|edad|naissance|"
     r"hour([ _.-]?of[ _.-]?(the[ _.-]?)?day)?|minute|month|quarter|week|week[ _.-]?day|day[ _.-]?of[ _.-]?(the[ _.-]?)?"
     r"(week|month|year)|season|region|county|province|country([ _.-]?of[ _.-]?birth)?|stunde|monat|wochentag|"

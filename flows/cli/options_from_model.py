@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from itertools import accumulate
 from types import NoneType
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
@@ -30,8 +29,9 @@ def options_from_model(
     """
     fields = {name: field for name, field in model.model_fields.items() if not only or name in only}
     fields = {name: field for name, field in fields.items() if name not in without}
-    under = accumulate((model.headings.get(name, "") for name in model.model_fields), lambda last, new: new or last)
-    headings = dict(zip(model.model_fields, under, strict=True)) if not only else {}
+    headings, heading = dict[str, str](), ""
+    for name in () if only else model.model_fields:
+        headings[name] = heading = model.headings.get(name, heading)
 
     def decorate(command: Callable[Concatenate[Model, Own], None]) -> Callable[..., None]:
         @wraps(command)

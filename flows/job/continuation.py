@@ -111,7 +111,7 @@ def _with_curved_effects(linear: Continued, session: Session) -> Continued:
         replace(job, spec=spec),
         replace(learner, basis=lambda server: (reason, *secure_additive.basis(server))),
         _after(linear.last, tried.last),
-        Diagnosed(rest, sent),
+        replace(linear.diagnosed, findings=rest, bytes_sent=sent),
         tried.last.server.gain,
     )
 
@@ -154,7 +154,7 @@ def _with_own_weights(linear: Continued, session: Session) -> Continued:
         replace(job, spec=spec),
         replace(learner, basis=lambda server: (reason, *learner.basis(server))),
         _after(linear.last, tried.last),
-        Diagnosed(rest, sent),
+        replace(linear.diagnosed, findings=rest, bytes_sent=sent),
         gain,
     )
 
@@ -212,13 +212,10 @@ def _with_label_edges(run: Continued, session: Session) -> Continued:
 
 def _annotated(diagnosed: Diagnosed, names: tuple[str, ...], sentence: str, sent: int) -> Diagnosed:
     """The findings with the bytes `sent`, and with a further `sentence` in each finding whose name is in `names`."""
-    return Diagnosed(
-        tuple(
-            replace(one, message=f"{one.message} {sentence}") if one.name in names else one
-            for one in diagnosed.findings
-        ),
-        sent,
+    found = tuple(
+        replace(one, message=f"{one.message} {sentence}") if one.name in names else one for one in diagnosed.findings
     )
+    return replace(diagnosed, findings=found, bytes_sent=sent)
 
 
 def _after(linear: Round[Any], last: Round[Any]) -> Round[Any]:

@@ -5,8 +5,8 @@ one more exchange over the same silos, under a run id of its own such as `<run i
 run with an ε has no further exchange, because its reply would be a release that ε does not cover.
 """
 
-from collections.abc import Callable
-from dataclasses import fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import Any
 
@@ -319,7 +319,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     privacy budget does not account for.
     """
     capped = [
-        *findings.parent_cap_findings(structure, getattr(job.spec.settings, "max_parents", None)),
+        *_graph_findings(session.schema, Learned(job, last, structure), None),
         *findings.apart_findings(job.pairs_apart(session.schema)),
         *findings.uncompared_findings(job.at_sums),
     ]
@@ -329,7 +329,6 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     uncompared = events or session.schema.has_targets or states
     if job.settings.diagnose and not events:
         capped += columns.derived_findings(session.schema)
-        capped += columns.impossible_cause_findings(structure, session.schema.levels)
     if not job.settings.diagnose or uncompared or algorithm.private is not None or last.broken_off:
         return Diagnosed(tuple(capped))
     start: Any
@@ -366,19 +365,57 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
         capped += relations.relation_findings(session.schema, sums.means, sums.within)
     gaps, more = _missingness_findings(job, session, masked=algorithm.needs_secure_sum)
     curved, schema = is_nonlinear(job, last), session.schema
-    of_data = findings.revised_advice(
-        _data_findings(job, schema, server, structure, curved=curved),
+    of_data = _advised(job, schema, _data_findings(job, schema, server, structure, curved=curved))
+    misfit = findings.misfit_findings(last.server.misfit) if isinstance(last.server, secure_linear.Server) else []
+    others = (*capped, *gaps, *of_data)
+    if any(one.name in findings.CAUSES_OF_MISFIT for one in others):
+        misfit = []
+    return Diagnosed((*others, *misfit), sent + more, sums)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a search found: the job with its settings, the last round, and the structure."""
+
+    job: Job
+    last: Round[Any]
+    structure: Structure
+
+
+def redescribed(diagnosed: Diagnosed, schema: Schema, earlier: Learned, final: Learned) -> Diagnosed:
+    """The findings for the `final` graph: those that described another, `earlier` graph are determined again."""
+    if np.array_equal(earlier.structure.weights, final.structure.weights):
+        return diagnosed
+    described = {one.name for one in _graph_findings(schema, earlier, diagnosed.sums)}
+    kept = [one for one in diagnosed.findings if one.name not in described]
+    found = _graph_findings(schema, final, diagnosed.sums)
+    return replace(diagnosed, findings=(*kept, *_advised(final.job, schema, found)))
+
+
+def _graph_findings(schema: Schema, learned: Learned, sums: Sums | None) -> list[findings.Finding]:
+    """The findings that describe a graph rather than the data; its fit needs the `sums` of moments of rows."""
+    job, structure = learned.job, learned.structure
+    found = findings.parent_cap_findings(structure, getattr(job.spec.settings, "max_parents", None))
+    if job.settings.diagnose and schema.kind != "events":
+        found += columns.impossible_cause_findings(structure, schema.levels)
+    if isinstance(sums, exchange.Server) and not structure.lags:
+        equal = registry.entry(job.spec.name).equal_variances(job.spec.settings)
+        found += findings.fit_findings(sums, structure, equal_variances=equal)
+    if is_nonlinear(job, learned.last):
+        found = [one for one in found if one.name not in findings.OF_LINEAR_MODELS]
+    return found
+
+
+def _advised(job: Job, schema: Schema, found: Sequence[findings.Finding]) -> list[findings.Finding]:
+    """The findings with advice that the data and the options allow."""
+    return findings.revised_advice(
+        found,
         may_set_aside=job.settings.outliers == "keep" and not outlier_refusal(job, schema),
         numbers=schema.kind == "continuous",
         complete=not schema.gaps,
         resampled=(job.settings.bootstrap or 0) >= findings.ADVISED_RESAMPLES,
         streamed=bool(schema.streamed),
     )
-    misfit = findings.misfit_findings(last.server.misfit) if isinstance(last.server, secure_linear.Server) else []
-    others = (*capped, *gaps, *of_data)
-    if any(one.name in findings.CAUSES_OF_MISFIT for one in others):
-        misfit = []
-    return Diagnosed((*others, *misfit), sent + more, sums)
 
 
 def count_tables(job: Job, session: Session, algorithm: Algorithm, structure: Structure) -> ExchangeResult:

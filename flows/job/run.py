@@ -29,11 +29,13 @@ from fedbnsl.tracking.result import Confidence, FoundTargets, Parameters, RunRes
 from .check import check
 from .continuation import Continued, continued
 from .follow_up import (
+    Learned,
     confidence,
     confidence_metrics,
     diagnose,
     not_diagnosed,
     parameters,
+    redescribed,
     refit,
     refit_errors,
     series_metrics,
@@ -96,8 +98,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     pending = _rounds(session.wrap(algorithm, federation), federation, resumed, _limits(job, resumed))
     gate = job.gate(session.schema)
     last, rows, seconds = _run_rounds(job, algorithm, pending, gate, listeners, resumed)
-    best, sums = _diagnosed(job, session, algorithm, last)
-    job, algorithm, last, diagnosed = best.job, best.algorithm, best.last, best.diagnosed
+    best = _diagnosed(job, session, algorithm, last)
+    job, algorithm, last, diagnosed, sums = best.job, best.algorithm, best.last, best.diagnosed, best.diagnosed.sums
     scored, truth = _scored(job, session, algorithm, last.server)
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
@@ -154,16 +156,18 @@ def _disclosed(
         return {}, (*notes, f"no disclosure statement: {error}")
 
 
-def _diagnosed(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]) -> tuple[Continued, Any]:
-    """The run with its diagnosis, and the sums of the diagnosis.
+def _diagnosed(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]) -> Continued:
+    """The run with its diagnosis.
 
     If `auto` chose the learner and the diagnosis suggests another model, the run is continued with this model.
     """
-    learned = (job, session, algorithm, last, algorithm.structure(last.server))
-    diagnosed = unless_refused(lambda: diagnose(*learned), not_diagnosed)
-    if job.settings.algorithm == AUTO:
-        return continued(job, session, algorithm, last, diagnosed), diagnosed.sums
-    return Continued(job, algorithm, last, diagnosed), diagnosed.sums
+    first = Learned(job, last, algorithm.structure(last.server))
+    diagnosed = unless_refused(lambda: diagnose(job, session, algorithm, last, first.structure), not_diagnosed)
+    if job.settings.algorithm != AUTO:
+        return Continued(job, algorithm, last, diagnosed)
+    best = continued(job, session, algorithm, last, diagnosed)
+    final = Learned(best.job, best.last, best.algorithm.structure(best.last.server))
+    return replace(best, diagnosed=redescribed(best.diagnosed, session.schema, first, final))
 
 
 def _resampled(

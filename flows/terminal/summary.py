@@ -7,12 +7,13 @@ conditioning sets, the tests so far and the edges left; a line is printed for ea
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, Edge, LaggedEdge, weighted
 from fedbnsl.algorithms.graphs.strengths import Strengths
@@ -30,36 +31,27 @@ from ..job.run import Progress as Round
 from .console import PlainConsole, console, show_scores, show_table
 
 
-def show_edges(learned: ClassifiedEdges, most: int = 40, strengths: Strengths | None = None) -> None:
+def show_edges(
+    learned: ClassifiedEdges, most: int = 40, strengths: Strengths | None = None, doubted: Collection[Arc] = ()
+) -> None:
     """Print at most `most` edges, in descending order of their absolute weights.
 
     For a dynamic structure, edges within one time step and edges across time are printed separately. With `strengths`,
     the share of resamples that contain an edge is printed beside it; for a directed edge, also the share of these
-    resamples in which the edge has the same direction.
+    resamples in which the edge has the same direction. The `doubted` directions are marked as doubtful.
     """
     has_weights, over_time = weighted(learned.structure), bool(learned.structure.lags)
-    _show_edges(learned.within, " within one time step" * over_time, most, strengths, weighted=has_weights)
-    if over_time:
-        _show_edges(learned.lagged, " across time", most, strengths, weighted=has_weights)
-
-
-def _show_edges(edges: Sequence[Edge], where: str, most: int, strengths: Strengths | None, *, weighted: bool) -> None:
-    edges = sorted(edges, key=lambda edge: -abs(edge.weight or 0.0))
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for edge in edges[:most]:
-        weight = [f"{edge.weight:+.3f}"] if weighted and edge.weight is not None else []
-        table.add_row(
-            edge.cause,
-            SYMBOLS[edge.at_source, edge.at_target],
-            edge.target,
-            *weight,
-            *_strengths(edge, strengths),
-        )
-    which = "strongest" if weighted else "first"
-    console().print(
-        f"{pluralize(len(edges), 'edge')}{where}" + (f", the {most} {which}:" if len(edges) > most else ":")
-    )
-    console().print(table)
+    parts = {" within one time step" * over_time: learned.within}
+    for where, edges in (parts | {" across time": learned.lagged} if over_time else parts).items():
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+        for edge in sorted(edges, key=lambda edge: -abs(edge.weight or 0.0))[:most]:
+            weight = [f"{edge.weight:+.3f}"] if has_weights and edge.weight is not None else []
+            doubt = "doubtful direction" * ((edge.source, edge.target) in doubted)
+            symbol = SYMBOLS[edge.at_source, edge.at_target]
+            table.add_row(edge.cause, symbol, edge.target, *weight, *_strengths(edge, strengths), doubt)
+        listed = f", the {most} {'strongest' if has_weights else 'first'}:" if len(edges) > most else ":"
+        console().print(f"{pluralize(len(edges), 'edge')}{where}{listed}")
+        console().print(table)
 
 
 def _strengths(edge: Edge, strengths: Strengths | None) -> list[str]:
@@ -104,7 +96,7 @@ def show_result(finished: CompletedRun, *, details: bool = False) -> None:
     With `details`, everything is printed; otherwise, only as many findings as `SUMMARY_LINES` leave room for.
     """
     result, metrics, files = finished.result, flat_metrics(finished.result), finished.files
-    show_edges(result.edges, strengths=strengths_in(result))
+    show_edges(result.edges, strengths=strengths_in(result), doubted=result.doubted)
     out = console()
     out.print()
     if result.averaged:

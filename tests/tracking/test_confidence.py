@@ -13,7 +13,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.pictures.picture import draw_structure
-from fedbnsl.tracking.pictures.style import UNSTABLE_OPACITY, pens
+from fedbnsl.tracking.pictures.style import UNSTABLE_OPACITY, Marks, pens
 from fedbnsl.tracking.report.files import structure_csv
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.report.tables import MIN_STRENGTH, frequent_edges
@@ -85,25 +85,25 @@ def test_a_run_that_was_not_asked_says_nothing_of_it(chain, sure):
 def test_lines_are_as_thick_as_edges_are_strong_whatever_they_weigh_or_are(sure):
     strengths = sure.confidence.strengths
     edges = classify(sure.structure, structure("ab", "ac"))
-    pen = pens(edges, strengths)
+    pen = pens(edges, Marks(strengths))
     widths = {(edge.text, edge.category): round(pen(edge).width, 9) for edge in edges}
     assert widths == {("a → b", "right"): 2.5, ("b → c", "extra"): 1.9, ("a → c", "missing"): 0.9}
     lines = [
         patch.get_linewidth()
-        for patch in draw_structure(ClassifiedEdges(sure.structure), "", strengths).axes[0].patches
+        for patch in draw_structure(ClassifiedEdges(sure.structure), marks=Marks(strengths)).axes[0].patches
     ]
     assert {2.5, 1.9} <= {round(float(width), 9) for width in lines}
 
 
 def test_edges_of_at_most_half_of_the_resamples_are_pale_and_counted(sure):
     strengths = edge_strengths([structure("ab", "bc")] * 5 + [structure("ab")] * 5)
-    axes = draw_structure(ClassifiedEdges(sure.structure), "", strengths).axes[0]
+    axes = draw_structure(ClassifiedEdges(sure.structure), marks=Marks(strengths)).axes[0]
     assert {patch.get_alpha() for patch in axes.patches if patch.get_linewidth() == 1.5} == {UNSTABLE_OPACITY}
     assert "1 unstable" in {text.get_text() for text in axes.get_legend().get_texts()}
-    firm = draw_structure(ClassifiedEdges(sure.structure), "", sure.confidence.strengths).axes[0]
+    firm = draw_structure(ClassifiedEdges(sure.structure), marks=Marks(sure.confidence.strengths)).axes[0]
     assert not any("unstable" in text.get_text() for text in firm.get_legend().get_texts())
     lagged = structure(lagged=np.eye(3)[None])
-    over_time = draw_structure(ClassifiedEdges(lagged), "", edge_strengths([lagged, structure()])).axes[0]
+    over_time = draw_structure(ClassifiedEdges(lagged), marks=Marks(edge_strengths([lagged, structure()]))).axes[0]
     assert "3 unstable" in {text.get_text() for text in over_time.get_legend().get_texts()}
     assert UNSTABLE_OPACITY in {patch.get_alpha() for patch in over_time.patches}
 
@@ -113,5 +113,7 @@ def test_in_a_drawing_over_time_lagged_edges_are_as_thick_as_they_are_strong():
     lagged[0, 0, 1] = 0.3
     one = structure(lagged=lagged)
     strengths = edge_strengths([one, one, one, structure()])
-    lines = [patch.get_linewidth() for patch in draw_structure(ClassifiedEdges(one), "", strengths).axes[0].patches]
+    lines = [
+        patch.get_linewidth() for patch in draw_structure(ClassifiedEdges(one), marks=Marks(strengths)).axes[0].patches
+    ]
     assert 2.0 in [round(float(width), 9) for width in lines]

@@ -3,25 +3,25 @@
 `style.py` has the styles of edges by category, their line widths, and their order in the layout.
 """
 
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbnsl.algorithms.core.knowledge import Arc
-from fedbnsl.algorithms.graphs.edges import Category, Edge
+from fedbnsl.algorithms.graphs.edges import Edge
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
-from fedbnsl.algorithms.graphs.strengths import Strengths
 
 from .layout import FloatArray, layered
 from .style import (
     INK,
+    NO_MARKS,
     STYLES,
     UNSTABLE_OPACITY,
+    Marks,
     Pen,
-    count_doubtful,
-    count_unstable,
     layout_order,
     legend_entries,
     pens,
@@ -40,11 +40,11 @@ HEAD = 0.11
 """length of an arrowhead, inches"""
 RING = 0.038
 """radius of a circle mark, inches"""
-LEGEND, TITLE = 0.4, 0.35
-"""heights of legend and title, inches"""
+LEGEND, LEGEND_ROW, TITLE = 0.4, 0.19, 0.35
+"""heights of a legend of one row, of each further row, and of a title, inches"""
 MARGIN = 0.2
-MIN_WIDTH, ENTRY_WIDTH = 4.8, 1.2
-"""minimum width of a figure, and width of an entry of its legend, inches"""
+MIN_WIDTH = 4.8
+"""minimum width of a figure, inches"""
 FILL, LABELS_FILL = "#f2f5f9", "#fbeedd"
 """colours of boxes: the default, and the colour for variables with labels if other variables have numbers"""
 NOT_IDENTIFIED = "#a9b2bd"
@@ -55,72 +55,65 @@ TARGET, TARGET_WIDTH = "#8a2da5", 2.2
 """colour and width, in points, of the border of a variable that an experiment set"""
 
 
-SET, CHANGED = "set by experiments", "with changed mechanisms"
-"""names in the legend of targets that were given, and of targets that were found"""
+SIGNS = {
+    "conditional independences": ("by independences", "^"),
+    "conditional independences or non-Gaussian errors": ("by independences or errors", "v"),
+    "equal variances": ("by equal variances", "o"),
+    "non-Gaussian errors": ("by non-Gaussian errors", "h"),
+    "additive errors": ("by additive errors", "p"),
+    "background knowledge": ("by knowledge", "s"),
+    "experiments": ("by experiments", "D"),
+}
+"""by what the direction of an edge rests on, its words in the legend, and the sign on the line"""
 
 
 def draw_graph(
-    variables: Sequence[str],
-    edges: Sequence[Edge],
-    compared: bool,
-    title: str,
-    strengths: Strengths | None = None,
-    required: Collection[Arc] = (),
-    labels: Collection[str] = (),
-    not_identified: Collection[Arc] = (),
-    targets: Collection[str] = (),
-    targets_label: str = SET,
+    variables: Sequence[str], edges: Sequence[Edge], compared: bool, title: str, marks: Marks = NO_MARKS
 ) -> "Figure":
     """A figure as large as the graph needs: one inch of layout is one inch on paper.
 
-    Line widths show the `strengths` or, without strengths, the weights. `required` edges have a yellow band. If other
-    variables have numbers, variables with `labels` have square, tinted boxes. Dotted lines without marks join the pairs
-    that are `not_identified`; these lines come last in the layout. Boxes of `targets` have a thick border.
+    Line widths show the strengths or, without strengths, the weights. Required edges have a yellow band. A line has a
+    sign for what its direction rests on, unless this is what most directions rest on. If other variables have numbers,
+    variables with labels have square, tinted boxes. Dotted lines without marks join the pairs that are not identified;
+    these lines come last in the layout. Boxes of targets have a thick border.
     """
     from matplotlib.figure import Figure
 
     names, (ordered, arcs) = [truncate(name, LONGEST_NAME) for name in variables], layout_order(variables, edges)
     index = {name: place for place, name in enumerate(variables)}
-    pairs = [(index[one], index[other]) for one, other in not_identified]
+    pairs = [(index[one], index[other]) for one, other in marks.not_identified]
     layout = layered([box_width(name) for name in names], [*arcs, *pairs])
     left, bottom, right, top = layout.bounds
-    entries, bands = legend_entries(edges, compared), sum(is_required(edge, required) for edge in edges)
-    unstable, doubtful = count_unstable(edges, strengths), count_doubtful(edges, strengths)
-    singles, doubles = (bands, unstable, pairs), (doubtful, labels)
-    legend_width = ENTRY_WIDTH * (
-        len(entries) + sum(map(bool, singles)) + 2 * sum(map(bool, doubles)) + 1.5 * bool(targets)
-    )
-    width = max(right - left + 2 * MARGIN, MIN_WIDTH, legend_width)
-    height = top - bottom + 2 * MARGIN + LEGEND + (TITLE if title else 0.0)
+    legend = fitted_legend(edges, compared, marks, right - left)
+    width = max(right - left + 2 * MARGIN, MIN_WIDTH, legend.width)
+    height = top - bottom + 2 * MARGIN + legend.height + (TITLE if title else 0.0)
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0, 1, 1))
     middle = (left + right) / 2
     axes.set(xlim=(middle - width / 2, middle + width / 2), ylim=(bottom - MARGIN, bottom - MARGIN + height))
     axes.axis("off")
-    pen = pens(edges, strengths)
+    pen, usual = pens(edges, marks), [basis for basis, _ in marks.bases(edges)][:1]
     for route in layout.routes[len(arcs) :]:
         _draw_dots(axes, route)
     for edge, route, down in zip(ordered, layout.routes, layout.down, strict=False):
         downwards = down if not (edge.category == "reversed" and edge.one_way) else not down
         _draw_edge(axes, edge, route, downwards, pen(edge))
-        if is_required(edge, required):
+        if marks.is_required(edge):
             _draw_band(axes, route)
+        basis = marks.basis.get((edge.source, edge.target), "")
+        if basis not in ("", *usual) and edge.category != "missing":
+            colour = STYLES[edge.category].colour
+            axes.plot(*route_middle(route), SIGNS[basis][1], c=colour, ls="", ms=5.5, mfc="white", zorder=4)
     for variable, name, (x, y), box in zip(variables, names, layout.centres, layout.widths, strict=True):
-        draw_box(axes, name, x, y, box, layout.height, labels=variable in labels, target=variable in targets)
-    boxes: dict[str, Any] = {"kinds": bool(labels), "targets": len(targets), "targets_label": targets_label}
-    boxes |= {"doubtful": doubtful, "apart": len(pairs)}
-    write_header(axes, title, entries, middle, top + MARGIN, bands, unstable, **boxes)
+        given = {"labels": variable in marks.labels, "target": variable in marks.targets}
+        draw_box(axes, name, x, y, box, layout.height, **given)
+    write_header(axes, title, legend, middle, top + MARGIN)
     return figure
 
 
 def box_width(name: str) -> float:
     """The width of a box with this name, in inches."""
     return max(0.42, 0.2 + 0.0092 * FONT_SIZE * len(name))
-
-
-def is_required(edge: Edge, required: Collection[Arc]) -> bool:
-    """Whether the edge was learned and is among the `required` arcs."""
-    return edge.category != "missing" and (edge.source, edge.target) in required
 
 
 def _draw_band(axes: "Axes", route: FloatArray) -> None:
@@ -193,6 +186,13 @@ def route_path(route: FloatArray) -> "Path":
     return Path(np.array(vertices), codes)
 
 
+def route_middle(route: FloatArray) -> FloatArray:
+    """The point halfway along a route."""
+    steps = np.linalg.norm(np.diff(route, axis=0), axis=1)
+    along = np.concatenate([[0.0], steps.cumsum()])
+    return np.array([np.interp(along[-1] / 2, along, values) for values in route.T])
+
+
 def draw_box(
     axes: "Axes",
     name: str,
@@ -222,50 +222,47 @@ def draw_box(
     label.set_parse_math(False)
 
 
-def _box_handles(*, kinds: bool, targets: int, targets_label: str) -> list["Artist"]:
-    """The entries of the legend on boxes."""
+@dataclass(frozen=True)
+class Legend:
+    """The entries of a legend in rows and columns, and its width and height in inches."""
+
+    handles: Sequence["Artist"]
+    columns: int
+    width: float
+    height: float
+
+
+def fitted_legend(edges: Sequence[Edge], compared: bool, marks: Marks, room: float) -> Legend:
+    """The legend of a picture, in as few rows as fit into `room` inches and into `MIN_WIDTH`."""
+    handles = _legend_handles(edges, compared, marks)
+    widths = [0.66 + 0.068 * len(str(handle.get_label())) for handle in handles]
+    for rows in range(1, len(handles) + 1):
+        # Matplotlib fills columns from above.
+        columns = math.ceil(len(handles) / rows)
+        width = sum(max(part) for part in np.array_split(widths, columns))
+        if width <= max(room, MIN_WIDTH):
+            break
+    return Legend(handles, columns, width, LEGEND + LEGEND_ROW * (rows - 1))
+
+
+def _legend_handles(edges: Sequence[Edge], compared: bool, marks: Marks) -> list["Artist"]:
+    """The entries of the legend: categories of edges, what directions rest on, further marks, and kinds of boxes."""
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: list[Artist] = []
-    if targets:
-        handles.append(Patch(fc=FILL, ec=TARGET, lw=TARGET_WIDTH, label=f"{targets} {targets_label}"))
-    for fill, kind in ((FILL, "numbers"), (LABELS_FILL, "labels")) if kinds else ():
-        handles.append(Patch(fc=fill, ec="#4a5a6e", label=kind))
-    return handles
-
-
-def write_header(
-    axes: "Axes",
-    title: str,
-    entries: Sequence[tuple[Category, str]],
-    middle: float,
-    bottom: float,
-    bands: int = 0,
-    unstable: int = 0,
-    *,
-    doubtful: int = 0,
-    kinds: bool = False,
-    apart: int = 0,
-    targets: int = 0,
-    targets_label: str = SET,
-) -> None:
-    """Write the title, and below it the legend, whose lower edge is at `bottom`.
-
-    `bands` is the number of required edges, `unstable` the number of edges that are in at most half of the resamples,
-    `doubtful` the number of edges on whose direction resamples do not agree, and `apart` the number of pairs that are
-    not identified. `targets` is the number of variables that experiments set, which the legend calls `targets_label`.
-    With `kinds`, the legend distinguishes the boxes of numbers and of labels.
-    """
-    from matplotlib.lines import Line2D
-
-    heading = axes.text(middle, bottom + LEGEND + TITLE / 2, title, ha="center", va="center", fontsize=10.5, color=INK)
-    heading.set_parse_math(False)
+    learned = [edge for edge in edges if edge.category != "missing"]
+    unstable, doubtful = (sum(map(is_so, learned)) for is_so in (marks.unstable, marks.doubtful))
+    required, apart = sum(map(marks.is_required, edges)), len(marks.not_identified)
     handles: list[Artist] = [
         Line2D([], [], color=STYLES[category].colour, linewidth=2.0, linestyle=STYLES[category].line, label=label)
-        for category, label in entries
+        for category, label in legend_entries(edges, compared)
     ]
-    if bands:
-        handles.append(Line2D([], [], color=BAND, linewidth=BAND_WIDTH, label=f"{bands} required"))
+    for rank, (basis, number) in enumerate(marks.bases(edges)):
+        words, sign = SIGNS[basis]
+        shape: dict[str, Any] = {"marker": sign, "mfc": "white"} if rank else {"marker": ">", "mfc": INK}
+        handles.append(Line2D([], [], color=INK, lw=1.0, mec=INK, label=f"{number} {words}", **shape))
+    if required:
+        handles.append(Line2D([], [], color=BAND, linewidth=BAND_WIDTH, label=f"{required} required"))
     if unstable:
         handles.append(Line2D([], [], color=INK, linewidth=1.0, alpha=UNSTABLE_OPACITY, label=f"{unstable} unstable"))
     if doubtful:
@@ -274,13 +271,25 @@ def write_header(
         handles.append(head)
     if apart:
         handles.append(Line2D([], [], color=NOT_IDENTIFIED, linestyle=":", label=f"{apart} not identified"))
-    handles += _box_handles(kinds=kinds, targets=targets, targets_label=targets_label)
+    if marks.targets:
+        targets = f"{len(marks.targets)} {marks.targets_label}"
+        handles.append(Patch(fc=FILL, ec=TARGET, lw=TARGET_WIDTH, label=targets))
+    for fill, kind in ((FILL, "numbers"), (LABELS_FILL, "labels")) if marks.labels else ():
+        handles.append(Patch(fc=fill, ec="#4a5a6e", label=kind))
+    return handles
+
+
+def write_header(axes: "Axes", title: str, legend: Legend, middle: float, bottom: float) -> None:
+    """Write the title, and below it the legend, whose lower edge is at `bottom`."""
+    above = bottom + legend.height + TITLE / 2
+    heading = axes.text(middle, above, title, ha="center", va="center", fontsize=10.5, color=INK)
+    heading.set_parse_math(False)
     axes.legend(
-        handles=handles,
+        handles=legend.handles,
         loc="center",
-        bbox_to_anchor=(middle, bottom + LEGEND / 2),
+        bbox_to_anchor=(middle, bottom + legend.height / 2),
         bbox_transform=axes.transData,
-        ncols=len(handles),
+        ncols=legend.columns,
         frameon=False,
         fontsize=8.5,
         handlelength=3.0,

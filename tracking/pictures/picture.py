@@ -7,20 +7,18 @@ threads.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
-from fedbnsl.algorithms.graphs.strengths import Strengths
 
-from .drawing import SET, draw_graph
+from .drawing import draw_graph
 from .heat_map import draw_heat_map, draw_matrices
-from .style import INK
+from .style import INK, NO_MARKS, Marks
 from .unrolled import draw_unrolled
 
 if TYPE_CHECKING:
@@ -46,33 +44,22 @@ COUNTED |= {"rows": "rows", "ordered": "variables", "conditioning_set_size": "va
 SENT = {"bytes_up": "from silos", "bytes_down": "to silos", "formula_bytes": "papers' formula"}
 
 
-def draw_structure(
-    edges: ClassifiedEdges,
-    title: str = "",
-    strengths: Strengths | None = None,
-    required: Collection[Arc] = (),
-    labels: Collection[str] = (),
-    not_identified: Collection[Arc] = (),
-    targets: Collection[str] = (),
-    targets_label: str = SET,
-) -> "Figure":
-    """A figure of a structure, compared with its truth if there is one; line widths show the `strengths`.
+def draw_structure(edges: ClassifiedEdges, title: str = "", marks: Marks = NO_MARKS) -> "Figure":
+    """A figure of a structure with `marks`, compared with its truth if there is one.
 
-    A drawing as a graph marks the edges that background knowledge `required`, the `targets` of experiments and, if
-    other variables have numbers, the variables with `labels`. Pairs that are `not_identified` have a light dotted line
-    without marks. A true graph of time series without lags is not part of a drawing over time, but is shown below the
-    matrices. Raises `ValueError` if the truth has other variables.
+    A heat map and matrices have no marks, except for pairs that are not identified. A true graph of time series without
+    lags is not part of a drawing over time, but is shown below the matrices. Raises `ValueError` if the truth has other
+    variables.
     """
     variables, lags, compared = edges.structure.variables, edges.structure.lags, edges.reference is not None
     if lags:
         if len(variables) > MAX_UNROLLED_VARIABLES:
             return draw_matrices(edges, title)
         most = max(lags, edges.reference.lags if edges.reference else 0)
-        return draw_unrolled(variables, most, edges.within, edges.lagged, compared, title, strengths)
+        return draw_unrolled(variables, most, edges.within, edges.lagged, compared, title, marks)
     if len(variables) > MAX_DRAWN_VARIABLES:
-        return draw_heat_map(variables, edges.within, compared, title, not_identified)
-    marks = (required, labels, not_identified, targets, targets_label)
-    return draw_graph(variables, edges.within, compared, title, strengths, *marks)
+        return draw_heat_map(variables, edges.within, compared, title, marks.not_identified)
+    return draw_graph(variables, edges.within, compared, title, marks)
 
 
 def as_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:

@@ -4,10 +4,12 @@ Categories differ in colour, dash and marker, so that a picture remains readable
 palette of Okabe and Ito, which colour-blind readers can distinguish.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.graphs.edges import Category, Edge, count
 from fedbnsl.algorithms.graphs.strengths import Strengths
 
@@ -98,26 +100,65 @@ class Pen:
     hollow: bool = False
 
 
-def pens(edges: Iterable[Edge], strengths: Strengths | None) -> Callable[[Edge], Pen]:
-    """The pens of `edges`: by strength, and paler for unstable edges; without `strengths`, by category and weight.
+SET, CHANGED = "set by experiments", "with changed mechanisms"
+"""names in the legend of targets that were given, and of targets that were found"""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What a picture shows of a structure besides its edges, and of each edge besides its marks."""
+
+    strengths: Strengths | None = None
+    """shares of resamples, which determine the width of lines"""
+    doubted: Collection[Arc] = ()
+    """arcs whose direction is not believed, whatever the resamples say"""
+    basis: Mapping[Arc, str] = field(default_factory=dict)
+    """by arc within a time step, what its direction rests on"""
+    required: Collection[Arc] = ()
+    """arcs that background knowledge required"""
+    not_identified: Collection[Arc] = ()
+    """pairs of variables that no row observes together"""
+    labels: Collection[str] = ()
+    """the variables with labels, if other variables have numbers"""
+    targets: Collection[str] = ()
+    """variables that experiments set or whose mechanisms changed, as `targets_label` says"""
+    targets_label: str = SET
+
+    def doubtful(self, edge: Edge) -> bool:
+        """Whether the direction of a learned edge is not believed: too few resamples agree, or it is `doubted`."""
+        doubted = edge.category != "missing" and (edge.source, edge.target) in self.doubted
+        return doubted or (self.strengths is not None and self.strengths.doubtful(edge))
+
+    def unstable(self, edge: Edge) -> bool:
+        """Whether at most half of the resamples have the edge."""
+        return self.strengths is not None and self.strengths.unstable(edge)
+
+    def is_required(self, edge: Edge) -> bool:
+        """Whether the edge was learned and is among the `required` arcs."""
+        return edge.category != "missing" and (edge.source, edge.target) in self.required
+
+    def bases(self, edges: Iterable[Edge]) -> list[tuple[str, int]]:
+        """What the directions of the learned `edges` rest on, with the number of edges, the most frequent first."""
+        known = ((edge.source, edge.target) for edge in edges if edge.category != "missing")
+        return Counter(self.basis[arc] for arc in known if arc in self.basis).most_common()
+
+
+NO_MARKS = Marks()
+
+
+def pens(edges: Iterable[Edge], marks: Marks) -> Callable[[Edge], Pen]:
+    """The pens of `edges`: by strength, and paler for unstable edges; without strengths, by category and weight.
 
     Arrowheads are hollow if the direction is doubtful.
     """
-    if strengths is not None:
-        return lambda edge: Pen(
-            0.5 + 2.0 * strengths.strength_and_direction(edge)[0],
-            UNSTABLE_OPACITY if strengths.unstable(edge) else 1.0,
-            strengths.doubtful(edge),
-        )
+    strengths = marks.strengths
     heaviest = max((abs(edge.weight or 0.0) for edge in edges), default=0.0) or 1.0
-    return lambda edge: Pen(STYLES[edge.category].width + 0.9 * abs(edge.weight or 0.0) / heaviest)
 
+    def pen(edge: Edge) -> Pen:
+        if strengths is None:
+            width = STYLES[edge.category].width + 0.9 * abs(edge.weight or 0.0) / heaviest
+        else:
+            width = 0.5 + 2.0 * strengths.strength_and_direction(edge)[0]
+        return Pen(width, UNSTABLE_OPACITY if marks.unstable(edge) else 1.0, marks.doubtful(edge))
 
-def count_doubtful(edges: Iterable[Edge], strengths: Strengths | None) -> int:
-    """The number of learned edges whose direction is doubtful; 0 without `strengths`."""
-    return sum(map(strengths.doubtful, edges)) if strengths else 0
-
-
-def count_unstable(edges: Iterable[Edge], strengths: Strengths | None) -> int:
-    """The number of learned edges that are in at most half of the resamples; 0 without `strengths`."""
-    return sum(strengths.unstable(edge) for edge in edges if edge.category != "missing") if strengths else 0
+    return pen

@@ -16,11 +16,19 @@ import numpy as np
 
 from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge
 from fedbnsl.algorithms.graphs.pag import ARROW
-from fedbnsl.algorithms.graphs.strengths import Strengths
 
-from .drawing import ENTRY_WIDTH, HEAD, LEGEND, LONGEST_NAME, MARGIN, MIN_WIDTH, TITLE, draw_box, write_header
+from .drawing import (
+    HEAD,
+    LONGEST_NAME,
+    MARGIN,
+    MIN_WIDTH,
+    TITLE,
+    draw_box,
+    fitted_legend,
+    write_header,
+)
 from .layout import FloatArray
-from .style import INK, STYLES, Pen, causal_order, count_unstable, legend_entries, pens, truncate
+from .style import INK, NO_MARKS, STYLES, Marks, Pen, causal_order, pens, truncate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +78,7 @@ def draw_unrolled(
     lagged: Sequence[LaggedEdge],
     compared: bool,
     title: str = "",
-    strengths: Strengths | None = None,
+    marks: Marks = NO_MARKS,
 ) -> "Figure":
     """A figure of the edges `within` one time step and the `lagged` edges; W determines the order of the rows."""
     from matplotlib.figure import Figure
@@ -83,10 +91,9 @@ def draw_unrolled(
     reach = max((_reach(grid, edge) for edge in within), default=0.0)
     left, right = -MARGIN, grid.right(0) + 0.75 * reach + MARGIN + HEAD
     top, bottom = PITCH / 2 + HEADER, -depth + PITCH / 2 - MARGIN
-    entries = legend_entries([*within, *lagged], compared)
-    unstable = count_unstable([*within, *lagged], strengths)
-    figure_width = max(right - left, MIN_WIDTH, ENTRY_WIDTH * (len(entries) + bool(unstable)))
-    figure_height = top - bottom + LEGEND + (TITLE if title else 0.0)
+    legend = fitted_legend([*within, *lagged], compared, marks, right - left)
+    figure_width = max(right - left, MIN_WIDTH, legend.width)
+    figure_height = top - bottom + legend.height + (TITLE if title else 0.0)
     figure = Figure(figsize=(figure_width, figure_height))
     axes = figure.add_axes((0, 0, 1, 1))
     middle = (left + right) / 2
@@ -96,19 +103,17 @@ def draw_unrolled(
         aspect="equal",
     )
     axes.axis("off")
-    _draw_edges(axes, grid, within, lagged, strengths)
+    _draw_edges(axes, grid, within, lagged, marks)
     for lag in range(lags + 1):
         _draw_column(axes, grid, names, lag)
-    write_header(axes, title, entries, middle, top, unstable=unstable)
+    write_header(axes, title, legend, middle, top)
     return figure
 
 
-def _draw_edges(
-    axes: "Axes", grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge], strengths: Strengths | None
-) -> None:
+def _draw_edges(axes: "Axes", grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge], marks: Marks) -> None:
     """Draw all edges; line widths show the strength, or the weight relative to edges of the same kind."""
     ports, tracks = _ports(grid, within, lagged), _tracks(grid, lagged)
-    pen, lagged_pen = pens(within, strengths), pens(lagged, strengths)
+    pen, lagged_pen = pens(within, marks), pens(lagged, marks)
     for edge in within:
         _draw_arc(axes, grid, edge, ports, pen(edge))
     for one in lagged:
@@ -232,4 +237,5 @@ def _draw_head(axes: "Axes", edge: Edge, tip: FloatArray, outwards: float, pen: 
     wing = 0.36 + 0.06 * STYLES[edge.category].width
     corners = tip + HEAD * np.array([(0.0, 0.0), (outwards, -wing), (outwards, wing)])
     colour = STYLES[edge.category].colour
-    axes.add_artist(Polygon(corners, closed=True, color=colour, linewidth=0, zorder=4, alpha=pen.opacity))
+    fill, line = ("white", 0.9) if pen.hollow else (colour, 0.0)
+    axes.add_artist(Polygon(corners, closed=True, fc=fill, ec=colour, linewidth=line, zorder=4, alpha=pen.opacity))

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from ..pictures.delays import draw_delays
-from ..pictures.drawing import CHANGED, SET
 from ..pictures.picture import (
     MAX_UNROLLED_VARIABLES,
     as_png,
@@ -12,6 +11,7 @@ from ..pictures.picture import (
     draw_rounds,
     draw_structure,
 )
+from ..pictures.style import CHANGED, SET, Marks
 from ..result import RunResult, strengths_in
 
 if TYPE_CHECKING:
@@ -22,27 +22,32 @@ MAX_SILO_PICTURES, MAX_SILO_VARIABLES = 6, 20
 """maximum number of silos whose own graphs are drawn, and maximum number of variables of these graphs"""
 
 
-def draw_result(result: RunResult, title: str = "") -> "Figure":
-    """The figure of the structure of a run, with strengths, knowledge, labels and targets as marks."""
-    return draw_structure(
-        result.compared_edges,
-        title,
+def marks_of(result: RunResult) -> Marks:
+    """What pictures show of a run's edges and variables: strengths, doubts, knowledge, labels and targets."""
+    arcs = {(edge.source, edge.target): edge for edge in result.edges.within}
+    believed = {arc: edge for arc, edge in arcs.items() if arc not in result.doubted}
+    return Marks(
         strengths_in(result),
+        result.doubted,
+        {arc: basis for arc, edge in believed.items() if (basis := result.basis_of(edge))},
         result.knowledge.required,
-        result.labelled,
         result.not_identified,
+        result.labelled,
         result.targets,
         CHANGED if result.found_targets else SET,
     )
 
 
+def draw_result(result: RunResult, title: str = "") -> "Figure":
+    """The figure of the structure of a run with its marks."""
+    return draw_structure(result.compared_edges, title, marks_of(result))
+
+
 def graph_svg(result: RunResult) -> str | None:
     """The graph; None for a dynamic structure of too many variables to draw over time."""
-    if not result.structure.lags:
-        return as_svg(draw_result(result), "structure")
-    if len(result.structure.variables) > MAX_UNROLLED_VARIABLES:
+    if result.structure.lags and len(result.structure.variables) > MAX_UNROLLED_VARIABLES:
         return None
-    return as_svg(draw_structure(result.compared_edges, strengths=strengths_in(result)), "structure")
+    return as_svg(draw_result(result), "structure")
 
 
 def matrices_svg(result: RunResult) -> str:

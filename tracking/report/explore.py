@@ -17,10 +17,11 @@ from typing import Any
 
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, LaggedEdge
 
-from ..pictures.drawing import LONGEST_NAME, box_width, is_required
+from ..pictures.drawing import LONGEST_NAME, box_width
 from ..pictures.layout import Layout, layered
 from ..pictures.style import STYLES, Pen, causal_order, layout_order, pens, truncate
 from ..result import RunResult, strengths_in
+from .drawings import marks_of
 from .files import csv_text
 
 MAX_GRAPH_EDGES = 3000
@@ -137,9 +138,9 @@ def edges_csv(edges: ClassifiedEdges) -> str:
 
 def _edges(result: RunResult, ways: Mapping[Edge, tuple[Point, ...]]) -> list[dict[str, Any]]:
     """The edges with their known properties; `ways` has the points between the ends of edges that are not straight."""
-    all_edges, strengths = tuple(result.compared_edges), strengths_in(result)
+    all_edges, marks, strengths = tuple(result.compared_edges), marks_of(result), strengths_in(result)
     at = {name: number for number, name in enumerate(result.structure.variables)}
-    pen, weighted = pens(all_edges, strengths), any(edge.weight not in (None, 1.0) for edge in all_edges)
+    pen, weighted = pens(all_edges, marks), any(edge.weight not in (None, 1.0) for edge in all_edges)
     edges = []
     for edge in all_edges:
         strength, direction = strengths.strength_and_direction(edge) if strengths else (None, None)
@@ -154,7 +155,7 @@ def _edges(result: RunResult, ways: Mapping[Edge, tuple[Point, ...]]) -> list[di
             "strength": _short(strength),
             "direction": _short(direction),
             "lag": getattr(edge, "lag", None),
-            "required": is_required(edge, result.knowledge.required) or None,
+            "required": marks.is_required(edge) or None,
             **_direction(result, edge, pen(edge)),
             "thick": _short(pen(edge).width) or 1.0,
             "opacity": pen(edge).opacity,

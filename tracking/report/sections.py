@@ -50,6 +50,7 @@ from .drawings import (
     delays_png,
     delays_svg,
     graph_svg,
+    marks_of,
     matrices_png,
     matrices_svg,
     rounds_svg,
@@ -181,20 +182,20 @@ KIND_NOTES = {
 RESAMPLED_LINES = (
     "Thicker lines are edges found in more resamples. Pale lines are unstable edges: at most half of the resamples "
     f"have them. An arrowhead is hollow if fewer than {100 * SURE:.0f} % of the resamples with the edge agree with its "
-    "direction. A line without arrowheads has no direction, because the data do not determine it."
+    "direction, or if it points at a variable that nothing in a table can cause. A line without arrowheads has no "
+    "direction, because the data do not determine it."
 )
 
 
 def _graph_lines(result: RunResult) -> Iterator[str]:
-    """How many edges were found, how many have a direction, and how far the resamples agree."""
-    edges, strengths = result.edges, strengths_in(result)
+    """How many edges were found, how many have a direction, and how many of them are doubtful or unstable."""
+    edges, marks, strengths = result.edges, marks_of(result), strengths_in(result)
     directed = [edge for edge in edges if edge.directed]
+    doubtful, unstable = sum(map(marks.doubtful, directed)), sum(map(marks.unstable, edges))
     text = f"{pluralize(len(edges), 'edge')}, {len(directed)} with a direction"
-    if strengths is not None and edges:
-        sure = [edge for edge in directed if not strengths.doubtful(edge)]
-        unstable = sum(map(strengths.unstable, edges))
-        text += f"; at least {100 * SURE:.0f} % of {strengths.structures} resamples agree with {len(sure)} of these"
-        text += f", and at most half have {unstable} of the edges" * bool(unstable)
+    text += f" ({doubtful} doubtful)" * bool(doubtful)
+    if strengths is not None and unstable:
+        text += f"; {pluralize(unstable, 'edge')} in at most half of the {strengths.structures} resamples"
     yield f"{text}."
 
 

@@ -79,7 +79,10 @@ def _described(result: RunResult, edges: list[Edge]) -> Iterator[Statement]:
     """A statement for each edge: its effect or, in a PAG, the meaning of its marks."""
     network, sizes = result.parameters.network, _Sizes(result)
     for edge in edges:
-        if result.structure.kind == "pag":
+        if edge.directed and (edge.source, edge.target) in result.doubted:
+            doubt = f"nothing in a table can cause {edge.target}, so the direction of the graph is doubtful"
+            yield Statement(edge, f": the two variables depend on each other; {doubt}{_support(result, edge)}.")
+        elif result.structure.kind == "pag":
             yield Statement(edge, f"{_pag_sentence(edge)}{_support(result, edge)}.")
         elif network is not None and network.lags and network.linear:
             yield _over_time(result, network, edge)

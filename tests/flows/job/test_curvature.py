@@ -52,6 +52,23 @@ def test_auto_follows_the_advice_and_gives_the_reason():
     assert without.algorithm == "secure-linear"
 
 
+@pytest.mark.parametrize("effect", ["tanh", "quadratic", "linear + quadratic"])
+def test_findings_on_a_graph_describe_the_graph_of_the_result(effect):
+    """The graph of the linear model, which is not the result, once had the arrows that a finding named."""
+    wrong = 0
+    for seed in (70, 71, 72, 73):
+        given, _ = curved(effect, seed, silos=3)
+        names = tuple("age" if k == 4 else f"sex {k}" if k == 2 else name for k, name in enumerate(NAMES))
+        result = learn(FederatedData(continuous(given, names), given), parameters=False, bootstrap=0).result
+        arrows = {edge.text for edge in result.edges}
+        shown = [one.message.partition(": ")[0] for one in result.diagnosed.findings if one.name == "impossible cause"]
+        listed = {arrow for text in shown for arrow in text.split(", ")}
+        assert listed <= arrows
+        assert bool(listed) == bool(result.doubted)
+        wrong += len(listed)
+    assert wrong > 3
+
+
 def test_auto_stays_linear_on_linear_data():
     for errors in ("normal", "exponential", "t3"):
         data, _ = data_of("linear", 72, silos=3, errors=errors)

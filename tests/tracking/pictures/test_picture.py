@@ -6,8 +6,10 @@ from matplotlib.patches import Polygon
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, classify
 from fedbnsl.algorithms.graphs.strengths import edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.tracking.pictures.drawing import SIGNS
 from fedbnsl.tracking.pictures.picture import MAX_DRAWN_VARIABLES, as_png, as_svg, draw_rounds, draw_structure, panels
-from fedbnsl.tracking.pictures.style import causal_order
+from fedbnsl.tracking.pictures.style import Marks, causal_order
+from fedbnsl.tracking.result import BASES
 
 
 @pytest.mark.parametrize("d", [8, 60])
@@ -147,7 +149,7 @@ def test_variables_that_hold_labels_are_told_apart():
     structure = Structure(("age", "sex", "dose"), np.triu(np.ones((3, 3)), 1))
 
     def fills(labels):
-        figure = draw_structure(ClassifiedEdges(structure), labels=labels)
+        figure = draw_structure(ClassifiedEdges(structure), marks=Marks(labels=labels))
         boxes = [patch for patch in figure.axes[0].patches if isinstance(patch, FancyBboxPatch)]
         legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
         return [to_hex(box.get_facecolor()) for box in boxes], legend
@@ -172,7 +174,8 @@ def test_a_legend_fits_into_the_figure_of_a_narrow_graph():
     learned = matrix(4, [(0, 1), (2, 1), (0, 3)])
     truth = matrix(4, [(0, 1), (1, 2), (2, 3)])
     figure = draw_structure(
-        ClassifiedEdges(Structure(names, learned), Structure(names, truth)), required=(("a", "b"),), labels=("c",)
+        ClassifiedEdges(Structure(names, learned), Structure(names, truth)),
+        marks=Marks(required=(("a", "b"),), labels=("c",)),
     )
     figure.canvas.draw()
     legend = figure.axes[0].get_legend().get_window_extent()
@@ -195,9 +198,56 @@ def test_an_arrowhead_is_hollow_if_resamples_do_not_agree_with_the_direction():
     strengths = edge_strengths(structures)
     learned = ClassifiedEdges(structures[0])
     assert {edge.text: strengths.doubtful(edge) for edge in learned} == {"x → y": True, "y → z": False}
-    figure = draw_structure(learned, strengths=strengths)
+    figure = draw_structure(learned, marks=Marks(strengths))
     heads = [one for one in figure.axes[0].findobj(Polygon) if one.get_zorder() == 4]
     assert sorted(to_hex(head.get_facecolor()) == "#ffffff" for head in heads) == [False, True]
     assert "1 of doubtful direction" in [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    agreeing = draw_structure(learned, strengths=edge_strengths([structures[0]] * 10))
+    agreeing = draw_structure(learned, marks=Marks(edge_strengths([structures[0]] * 10)))
     assert not any("doubtful" in text.get_text() for text in agreeing.axes[0].get_legend().get_texts())
+
+
+def legend_of(figure):
+    return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+
+
+def test_every_basis_of_a_direction_has_a_sign():
+    """A time is not among them: it is the direction of every edge across time."""
+    assert set(SIGNS) == {*BASES.values(), "background knowledge", "experiments"}
+    assert len({sign for _, sign in SIGNS.values()}) == len(SIGNS)
+
+
+def test_a_direction_has_a_sign_for_what_it_rests_on_except_the_usual_one():
+    structure = Structure(("w", "x", "y", "z"), matrix(4, [(0, 1), (0, 2), (0, 3)]))
+    usual, known = "equal variances", "background knowledge"
+    figure = draw_structure(
+        ClassifiedEdges(structure), marks=Marks(basis={("w", "x"): usual, ("w", "y"): known, ("w", "z"): usual})
+    )
+    assert legend_of(figure)[1:] == ["2 by equal variances", "1 by knowledge"]
+    assert [line.get_marker() for line in figure.axes[0].lines] == [SIGNS[known][1]]
+    assert not draw_structure(ClassifiedEdges(structure), marks=Marks(basis={("w", "x"): usual})).axes[0].lines
+
+
+@pytest.mark.parametrize("kind", ["graph", "over time"])
+def test_a_doubted_direction_is_hollow_without_resamples_too(kind):
+    weights = matrix(3, [(0, 1), (1, 2)])
+    structure = Structure(("dose", "age", "pain"), weights, lagged=np.zeros((1, 3, 3)) if kind != "graph" else None)
+    figure = draw_structure(ClassifiedEdges(structure), marks=Marks(doubted={("dose", "age")}))
+    heads = [one for one in figure.axes[0].findobj(Polygon) if one.get_zorder() == 4]
+    assert sorted(to_hex(head.get_facecolor()) == "#ffffff" for head in heads) == [False, True]
+    assert "1 of doubtful direction" in legend_of(figure)
+
+
+@pytest.mark.parametrize("d", [2, 12])
+def test_a_legend_takes_more_rows_rather_than_a_wide_figure(d):
+    names = tuple(f"v{k}" for k in range(d))
+    structure = Structure(names, matrix(d, [(k, k + 1) for k in range(d - 1)]))
+    arcs = [(names[k], names[k + 1]) for k in range(d - 1)]
+    bases = dict(zip(arcs, [*SIGNS][: len(arcs)], strict=False))
+    figure = draw_structure(ClassifiedEdges(structure), marks=Marks(basis=bases, doubted=set(arcs), labels=names[:1]))
+    figure.canvas.draw()
+    legend = figure.axes[0].get_legend().get_window_extent()
+    assert figure.get_figwidth() <= 6
+    assert figure.bbox.x0 <= legend.x0
+    assert legend.x1 <= figure.bbox.x1
+    boxes = [one for one in figure.axes[0].patches if one.get_zorder() == 5]
+    assert legend.y0 >= max(box.get_window_extent().y1 for box in boxes)
