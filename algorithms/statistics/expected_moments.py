@@ -131,7 +131,7 @@ def expected_moments(table: Table, coding: Coding, S: FloatArray) -> ExpectedMom
         raise BadInput(f"the covariance of {D} columns has not {D} rows and columns")
     scale = np.sqrt(np.diag(S))
     R = S / np.outer(scale, scale)
-    P = _inverse(R)
+    P = inverse_of_all(R)
     precision, weighted, n = sum_parts(over_parts(table, lambda part: _precision(part, coding, scale, R, P)))
     mean = np.linalg.lstsq(precision, weighted)[0]
     (excess,) = sum_parts(over_parts(table, lambda part: _excess(part, coding, scale, R, P, mean)))
@@ -142,7 +142,7 @@ MAX_PRECISION = 1e6
 """greatest entry of a precision matrix of correlations from which the precisions of fewer columns are computed"""
 
 
-def _inverse(R: FloatArray) -> FloatArray:
+def inverse_of_all(R: FloatArray) -> FloatArray:
     """The inverse of the correlations `R`; empty if it is imprecise."""
     try:
         P = np.linalg.inv(R)

@@ -334,7 +334,7 @@ class Reading:
     columns: DifferentColumns = "same"
     """treatment of columns that only some silos have: refuse them, keep them, or leave them out"""
     time: tuple[str, ...] = ()
-    """the column of times, or the two columns of years and of quarters or months; if empty, a column `time` is used"""
+    """the column of times, or the columns of their parts, such as year and month; if empty, a column `time` is used"""
     dates: Dates = "set-aside"
     """treatment of columns of dates: set them aside, or read them as days"""
     transform: RequestedTransform = "none"
@@ -366,8 +366,6 @@ class Reading:
         both = sorted(set(self.ignore) & set(self.only))
         if both:
             raise BadInput(f"--ignore and --only both name the column '{both[0]}'")
-        if len(self.time) > 2:
-            raise BadInput("--time names more than two columns: give one, or those of year and quarter or month")
         if self.time and self.private:
             raise BadInput(
                 '--time cannot be used with an ε, as times are data: declare {"kind": "time-series"} in about.json'

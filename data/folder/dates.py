@@ -1,4 +1,4 @@
-"""Columns of dates as numbers: days since the first date of all silos.
+"""Columns of dates as numbers: days since the first date of all silos; and times from one column or several.
 
 A date is written year first, day first or month first, with the same mark between its parts, and may have a time of
 day. A silo reports which of these orders all its cells allow and, on request, its first date in each of these orders.
@@ -166,3 +166,76 @@ def dates_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
         lacks = "has no time zone, but other times have one"
         faults |= {cell: f"{quoted(cell)} {lacks}" for cell, one in zip(cells, zoned, strict=True) if not one} | faults
     return seconds, faults
+
+
+UNITS: dict[str, tuple[int, int]] = {
+    "year": (1000, 2999),
+    "quarter": (1, 4),
+    "month": (1, 12),
+    "day": (1, 31),
+    "day of the year": (1, 366),
+    "hour": (0, 23),
+    "minute": (0, 59),
+    "second": (0, 59),
+}
+"""by part of a time, its least and greatest number"""
+UNIT_WORDS = {
+    "year": ("year", "yr", "jahr", "annee", "année", "ano", "año"),
+    "quarter": ("quarter", "qtr", "quartal"),
+    "month": ("month", "mon", "mo", "mth", "monat", "mois", "mes"),
+    "day": ("day", "dy", "mday", "tag", "jour", "dia", "día"),
+    "day of the year": ("doy", "yday", "julian"),
+    "hour": ("hour", "hr", "stunde", "heure", "hora"),
+    "minute": ("minute", "min"),
+    "second": ("second", "sec", "sekunde"),
+}
+DATE_PART = "date"
+FINER = ("hour", "minute", "second")
+PARTS_OF_TIMES = (
+    ("year", "quarter"),
+    *[("year", "month", "day", *FINER)[:n] for n in range(2, 7)],
+    *[("year", "day of the year", *FINER)[:n] for n in range(2, 6)],
+    *[(DATE_PART, *FINER)[:n] for n in range(2, 5)],
+)
+"""the parts of times that several columns can have together"""
+
+
+def time_unit(name: str) -> str | None:
+    """The part of a time that a column has by its `name`, such as "month" for obs_month; None for other names."""
+    words = re.split(r"[ _.-]+", name.casefold())
+    if "week" in words:
+        return None
+    if words[-4:] == ["day", "of", "the", "year"] or words[-3:] == ["day", "of", "year"]:
+        return "day of the year"
+    return next((unit for word in words for unit, known in UNIT_WORDS.items() if word in known), None)
+
+
+def unit_fault(cell: str, unit: str) -> str | None:
+    """The fault of a cell that should be the number of a `unit`, or a date; None if it is one."""
+    if unit == DATE_PART:
+        return None if looks_like_date(cell) else "the cell is empty"
+    least, most = UNITS[unit]
+    fault = cell_fault(cell)
+    if fault is None and not (float(cell).is_integer() and least <= float(cell) <= most):
+        fault = f"{quoted(cell)} is not of the unit {unit}, a whole number from {least} to {most}"
+    return fault
+
+
+def time_text(parts: Mapping[str, str]) -> str:
+    """The time with these `parts` (`PARTS_OF_TIMES`), in a form that `times_of` reads.
+
+    The day of a month may not exist; `times_of` then finds the fault.
+    """
+    numbers = {unit: int(float(cell)) for unit, cell in parts.items() if unit != DATE_PART}
+    if "quarter" in numbers:
+        return f"{numbers['year']}Q{numbers['quarter']}"
+    if len(numbers) == 2 and "month" in numbers:
+        return f"{numbers['year']}-{numbers['month']:02}"
+    day = parts.get(DATE_PART, "").strip()
+    if "day of the year" in numbers:
+        date = datetime(numbers["year"], 1, 1) + timedelta(numbers["day of the year"] - 1)
+        day = date.date().isoformat()
+    elif not day:
+        day = f"{numbers['year']}-{numbers['month']:02}-{numbers['day']:02}"
+    clock = [f"{numbers.get(unit, 0):02}" for unit in FINER]
+    return f"{day}T{':'.join(clock)}" if "hour" in numbers else day

@@ -25,7 +25,7 @@ from .about import NO_DECLARATION, Declared
 from .batches import Column, PlaceOf, Source, cells_in, check_cells, columns_in_memory
 from .cells import MISSING, cell_fault, empty_cells, labels_of
 from .check import check_label_column, check_table
-from .dates import times_of
+from .dates import DATE_PART, PARTS_OF_TIMES, looks_like_date, time_text, time_unit, times_of, unit_fault
 from .formats import BROKEN, NO_FORM, Form
 from .profile import BEYOND_RANGE, beyond
 from .sources import left_out_names, open_source, source_of
@@ -345,29 +345,40 @@ def _recording(path: Path, declared: Declared) -> Recording:
         return replace(recording_of(source, columns, keys, declared.levels), excluded=excluded)
     for name in declared.reading.time:
         check_label_column(path, header, name)
-    time, *parts = (column for name in declared.reading.time for column in columns if column.name == name)
-    if parts:
-        time = _periods(source, time, parts[0])
-        columns = [time, *(column for column in columns if column.name not in declared.reading.time)]
+    parts = [column for name in declared.reading.time for column in columns if column.name == name]
+    time = joined_time(source, parts) if len(parts) > 1 else parts[0]
+    columns = [time, *(column for column in columns if column.name not in declared.reading.time)]
     keys = Keys(find_column(path, header, SERIES), time.name)
     return replace(recording_of(source, columns, keys, declared.levels), excluded=excluded)
 
 
-def _periods(source: Source, year: Column, part: Column) -> Column:
-    """The column of quarters or months, from columns of years and of numbers; raises `BadInput` for other columns."""
-    word = next((word for word in ("quarter", "month") if word in part.name.lower()), None)
-    if word is None:
-        raise BadInput(f"{source.path}: --time: {quoted(part.name)} is named neither like a quarter nor like a month")
-    faults = {one.name: {cell: fault for cell in one.cells if (fault := cell_fault(cell))} for one in (year, part)}
-    check_cells(source.place, [year, part], faults)
-    pairs = np.unique(np.stack([year.codes, part.codes]), axis=1, return_inverse=True)
-    (years, numbers), codes = pairs[0], np.ravel(pairs[1])
-    mark = "Q{:.0f}" if word == "quarter" else "-{:02.0f}"
-    cells = [
-        f"{float(year.cells[one]):.0f}{mark.format(float(part.cells[other]))}"
-        for one, other in zip(years, numbers, strict=True)
-    ]
-    return Column(f"{year.name}, {part.name}", codes, cells)
+def joined_time(source: Source, columns: Sequence[Column]) -> Column:
+    """One column of times from `columns` with their parts: a year and quarter, or year, month, day, hour and so on.
+
+    Raises `BadInput` for columns that are no such parts together, and for a cell that is no such part.
+    """
+    given = ",".join(column.name for column in columns)
+    units = [_unit_of(column) for column in columns]
+    if set(units) not in map(set, PARTS_OF_TIMES):
+        raise BadInput(
+            f"{source.path}: --time {given}: by their names, these columns are not year and quarter, nor year, month, "
+            "day, hour and so on without one left out, nor a date with hour and so on"
+        )
+    faults = [{cell: unit_fault(cell, unit) for cell in one.cells} for unit, one in zip(units, columns, strict=True)]
+    named = zip(columns, faults, strict=True)
+    check_cells(
+        source.place, columns, {one.name: {cell: why for cell, why in own.items() if why} for one, own in named}
+    )
+    together, codes = np.unique(np.stack([one.codes for one in columns]), axis=1, return_inverse=True)
+    rows = ([column.cells[code] for column, code in zip(columns, row, strict=True)] for row in together.T)
+    return Column(given, np.ravel(codes), [time_text(dict(zip(units, cells, strict=True))) for cells in rows])
+
+
+def _unit_of(column: Column) -> str:
+    """The part of a time that a column has, by its cells if they are dates, and else by its name; "" for none."""
+    if all(looks_like_date(cell) or _missing(cell) for cell in column.cells):
+        return DATE_PART
+    return time_unit(column.name) or ""
 
 
 def read_cut(path: Path, stretches: tuple[int, ...], declared: Declared = NO_DECLARATION) -> SeriesTable:

@@ -20,13 +20,13 @@ from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.algorithms.statistics.moments import chunks
 
 from .about import declarations
+from .dates import PARTS_OF_TIMES, time_unit
 from .joint_columns import listed
 from .missing_codes import MissingCode, declaration_of
 from .tally import SAMPLE_ROWS, derived_columns
 
 ROWS_PER_COLUMN = 2
 """minimum number of examined rows for each coded column, with which chance makes no exact relation"""
-PARTS = re.compile(r"(.*[ _.-])?(quarter|month)", re.IGNORECASE)
 TIMES = re.compile(r"(.*[ _.-])?(year|yr|quarter|month|week|day|date|period|wave|visit)", re.IGNORECASE)
 
 
@@ -88,19 +88,34 @@ def _without_causes(schema: Schema, times: set[str]) -> Iterator[str]:
 
 
 def _times(schema: Schema, samples: list[NDArray[Any]]) -> Iterator[tuple[str, str]]:
-    """Yield name and advice for each column that rises from row to row at every silo and is named like a time."""
-    for v, name in enumerate(schema.variables):
-        if name not in schema.levels and TIMES.fullmatch(name) and all(_rises(table[:, v]) for table in samples):
-            parts = [other for other in schema.variables if PARTS.fullmatch(other) and other != name]
+    """Yield name and advice for columns that rise from row to row at every silo and are named like times."""
+    named = set[str]()
+    for names in _named_like_times(schema):
+        places = [schema.variables.index(name) for name in names]
+        if named.isdisjoint(names) and all(_rise(rows[:, places]) for rows in samples):
+            named.update(names)
+            rise = "they rise together" if len(names) > 1 else "it rises"
             yield (
-                name,
-                f"{name}: it rises from row to row at every silo: if the rows follow each other in time, "
-                f"--time {','.join([name, *parts[:1]])} reads them as time series",
+                names[0],
+                f"{', '.join(names)}: {rise} from row to row at every silo: if the rows follow each other in time, "
+                f"--time {','.join(names)} reads them as time series",
             )
 
 
-def _rises(column: NDArray[Any]) -> bool:
-    return len(column) > 1 and bool((np.diff(column) >= 0).all()) and column[-1] > column[0]
+def _named_like_times(schema: Schema) -> list[list[str]]:
+    """Columns of numbers that may be times: the most parts of a time, such as year, month and day, come first."""
+    numbers = [name for name in schema.variables if name not in schema.levels]
+    units = {unit: name for name in reversed(numbers) if (unit := time_unit(name))}
+    joint = [[units[unit] for unit in parts] for parts in PARTS_OF_TIMES if set(parts) <= units.keys()]
+    return [*sorted(joint, key=len, reverse=True), *([name] for name in numbers if TIMES.fullmatch(name))]
+
+
+def _rise(columns: NDArray[Any]) -> bool:
+    """Whether rows are in the order of the first of the `columns`, then of the second, and so on, and differ."""
+    if np.isnan(columns).any() or len(columns) < 2:
+        return False
+    ordered = bool((np.lexsort(columns.T[::-1]) == np.arange(len(columns))).all())
+    return ordered and bool((columns[0] != columns[-1]).any())
 
 
 def _relations(schema: Schema, samples: list[NDArray[Any]], named: set[str]) -> Iterator[str]:

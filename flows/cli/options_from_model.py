@@ -29,9 +29,7 @@ def options_from_model(
     """
     fields = {name: field for name, field in model.model_fields.items() if not only or name in only}
     fields = {name: field for name, field in fields.items() if name not in without}
-    headings, heading = dict[str, str](), ""
-    for name in () if only else model.model_fields:
-        headings[name] = heading = model.headings.get(name, heading)
+    headings = headings_of(model)
 
     def decorate(command: Callable[Concatenate[Model, Own], None]) -> Callable[..., None]:
         @wraps(command)
@@ -42,12 +40,20 @@ def options_from_model(
         own = own_parameters(command)
         first = [one for one in own if one.default is inspect.Parameter.empty]
         rest = [one for one in own if one.default is not inspect.Parameter.empty]
-        parameters = [*first, *(parameter(name, field, headings.get(name)) for name, field in fields.items()), *rest]
+        parameters = [*first, *(parameter(name, field, headings[name]) for name, field in fields.items()), *rest]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in parameters}
         return run
 
     return decorate
+
+
+def headings_of(model: type[Options]) -> dict[str, str]:
+    """By field of the model, the heading of its option in the help; "" for fields before the first heading."""
+    headings, heading = dict[str, str](), ""
+    for name in model.model_fields:
+        headings[name] = heading = model.headings.get(name, heading)
+    return headings
 
 
 def own_parameters(command: Callable[..., None]) -> list[inspect.Parameter]:

@@ -168,7 +168,7 @@ class LearnOptions(Options):
         Field(
             title="Time",
             description="Treat the rows as time series, ordered by this column of numbers, dates, quarters or months, "
-            "or by two columns, such as year,quarter.",
+            "or by the columns of their parts, such as year,quarter or year,month,day,hour.",
         ),
         CommaSeparated,
         OnCommandLine(value="COLUMNS"),

@@ -5,6 +5,7 @@ stderr is not a terminal, lines are printed instead. The measures of a search by
 conditioning sets, the tests so far and the edges left; a line is printed for each size.
 """
 
+import shlex
 import sys
 import time
 from collections.abc import Collection, Iterator
@@ -20,6 +21,7 @@ from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.tracking.mlflow.store import comparison_of, opened_by
 from fedbnsl.tracking.model import MODELS
 from fedbnsl.tracking.outputs import REPORT
+from fedbnsl.tracking.report.drawings import marks_of
 from fedbnsl.tracking.report.files import flat_metrics, json_text
 from fedbnsl.tracking.report.sections import SECTIONS, finding_lines
 from fedbnsl.tracking.report.tables import ReportTable, format_bytes
@@ -95,38 +97,14 @@ def show_result(finished: CompletedRun, *, details: bool = False) -> None:
 
     With `details`, everything is printed; otherwise, only as many findings as `SUMMARY_LINES` leave room for.
     """
-    result, metrics, files = finished.result, flat_metrics(finished.result), finished.files
+    result, out = finished.result, console()
     show_edges(result.edges, strengths=strengths_in(result), doubted=result.doubted)
-    out = console()
     out.print()
     if result.averaged:
         out.print("scores, means over the silos:")
-    show_scores(metrics)
+    show_scores(flat_metrics(result))
     out.print()
-    sent = format_bytes(float(metrics["bytes_up"] or 0) + float(metrics["bytes_down"] or 0))
-    ended = f"{outcome_text(result)}, {metrics['seconds']} s, {sent} sent"
-    if details:
-        ended += f" ({float(metrics['formula_megabytes'] or 0):.3g} MB by the papers' formula)"
-    lines: list[str | ReportTable] = [ended]
-    for section in SECTIONS:
-        lines += section.lines(result)
-        lines += section.details(result) if details else ()
-    places = [f"{what}: {files[name]}" for what, name in FILES if name in files]
-    if details or not places:
-        places.append(f"folder: {finished.folder}")
-    if finished.tracking_url:
-        places.append(f"MLflow: {finished.tracking_url}{opened_by(finished.tracking_url)}")
-        places += [f"all runs compared: {comparison_of(finished.tracking_url)}"] * details
-    findings = finding_lines(result)
-    directed = [edge for edge in result.edges.within if edge.directed]
-    if not findings and directed and result.parameters.network and not result.structure.lags:
-        arc = f"--treatment {directed[0].source} --outcome {directed[0].target}"
-        places.append(f"next: fedbnsl effect {finished.folder} {arc}")
-    room = len(findings) if details else max(SUMMARY_LINES - len(lines) - len(places), 2)
-    if len(findings) > room:
-        more = len(findings) - room + 1
-        findings = [*findings[: room - 1], f"! {pluralize(more, 'more finding')}: see the report, or --verbose"]
-    for line in (*lines, *findings, *places):
+    for line in summary_lines(finished, details=details):
         if isinstance(line, ReportTable):
             show_table(line)
         else:
@@ -135,6 +113,39 @@ def show_result(finished: CompletedRun, *, details: bool = False) -> None:
 
 FILES = (("report", REPORT), *(("model", name) for name in MODELS))
 """the files that the summary names"""
+
+
+def summary_lines(finished: CompletedRun, *, details: bool) -> list[str | ReportTable]:
+    """The lines after the edges and the scores (see `show_result`)."""
+    result, metrics = finished.result, flat_metrics(finished.result)
+    sent = format_bytes(float(metrics["bytes_up"] or 0) + float(metrics["bytes_down"] or 0))
+    formula = f" ({float(metrics['formula_megabytes'] or 0):.3g} MB by the papers' formula)" * details
+    lines: list[str | ReportTable] = [f"{outcome_text(result)}, {metrics['seconds']} s, {sent} sent{formula}"]
+    for section in SECTIONS:
+        lines += section.lines(result)
+        lines += section.details(result) if details else ()
+    places = [f"{what}: {finished.files[name]}" for what, name in FILES if name in finished.files]
+    places += [f"folder: {finished.folder}"] * (details or not places)
+    if finished.tracking_url:
+        places.append(f"MLflow: {finished.tracking_url}{opened_by(finished.tracking_url)}")
+        places += [f"all runs compared: {comparison_of(finished.tracking_url)}"] * details
+    findings = finding_lines(result) or _next_step(finished)
+    room = len(findings) if details else max(SUMMARY_LINES - len(lines) - len(places), 2)
+    if len(findings) > room:
+        more = pluralize(len(findings) - room + 1, "more finding")
+        findings = [*findings[: room - 1], f"! {more}: see the report, or --verbose"]
+    return [*lines, *findings, *places]
+
+
+def _next_step(finished: CompletedRun) -> list[str]:
+    """What to do with a graph whose data have no findings: estimate an effect, if the model answers such questions."""
+    result = finished.result
+    believed = [edge for edge in result.edges.within if edge.directed and not marks_of(result).doubtful(edge)]
+    if not believed or not result.parameters.network or result.structure.lags:
+        return []
+    words = (str(finished.folder), "--treatment", believed[0].source, "--outcome", believed[0].target)
+    return [f"next: fedbnsl effect {shlex.join(words)}"]
+
 
 LINE_INTERVAL_SECONDS = 5.0
 """minimum time between two lines of progress if stderr is not a terminal"""

@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from fedbnsl import learn
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
@@ -150,3 +152,16 @@ def test_a_graph_without_the_slow_cause_of_a_variable_is_not_said_to_be_curved()
     begun, spec = start(federation.schema, structure), AlgorithmSpec("diagnosis", Diagnosis(lags=1))
     *_, last = rounds(registry.build(spec), federation, resume=(0, begun))
     assert (last.server.figures[:, 3, 0] == 0).all()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_level_of_one_silo_is_no_shift_of_its_mean(seed):
+    """The other silos' share of the level is 0, without a variance: its distance was 77,000 standard deviations."""
+    rng, tables = np.random.default_rng(seed), {}
+    for silo in "abc":
+        x, g = rng.normal(size=400), rng.choice(["p", "q"], size=400).astype(object)
+        if silo == "b":
+            g[rng.random(400) < 0.2] = "z"
+        tables[silo] = pd.DataFrame({"x": x, "y": x + rng.normal(size=400), "g": g})
+    found = learn(tables, bootstrap=0).result.diagnosed.findings
+    assert not [one.message for one in found if "shift" in one.name]
