@@ -17,10 +17,11 @@ setup: .venv/ready
 	touch $@
 
 # uv does the work in seconds, and refuses a package whose hash is not in constraints.txt. cdt is only the carrier of the
-# Sachs table, so nothing it depends on is installed.
+# Sachs table, and causal-learn with pydot is only there to test graphs for it, so nothing they depend on is installed.
 .venv/installed: $(BIN)/uv pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --editable '.[dev]'
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --no-deps cdt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --no-deps \
+		cdt causal-learn pydot
 	touch $@
 
 $(BIN)/uv:
@@ -119,12 +120,12 @@ bench: setup
 ui: setup
 	$(BIN)/fedbnsl ui
 
-# Pins for every supported Python, from the ranges in pyproject.toml, with the hashes of all files; cdt and uv are
-# pinned without what they depend on.
+# Pins for every supported Python, from the ranges in pyproject.toml, with the hashes of all files; causal-learn,
+# cdt, pydot and uv are pinned without what they depend on.
 PIN := $(BIN)/uv pip compile --universal --python-version 3.11 --no-header --no-annotate --quiet --generate-hashes
 constraints: $(BIN)/uv
 	$(PIN) pyproject.toml --all-extras --output-file constraints.txt
-	printf 'cdt==0.6.0\nuv==%s\n' "$$($(BIN)/uv --version | cut -d' ' -f2)" | $(PIN) --no-deps - >> constraints.txt
+	printf 'causal-learn==0.1.4.8\ncdt==0.6.0\npydot==4.0.1\nuv==%s\n' "$$($(BIN)/uv --version | cut -d' ' -f2)" | $(PIN) --no-deps - >> constraints.txt
 
 # A release: the wheel, the source, and the SBOM (CycloneDX) of what the wheel depends on, with hashes, in dist/.
 release: $(BIN)/uv

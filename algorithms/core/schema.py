@@ -11,7 +11,7 @@ also gets one more apostrophe, so that reading restores every name.
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -62,6 +62,17 @@ def pluralize(number: int, one: str, several: str = "") -> str:
     `one` is the singular, and `several` is the plural, by default the singular with an s.
     """
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+MAX_LISTED = 6
+"""number of names that a sentence lists by default"""
+
+
+def listed(names: Iterable[str], most: int = MAX_LISTED) -> str:
+    """The first `most` of `names`, and the number of the remaining names."""
+    all_names = list(names)
+    more = f" and {len(all_names) - most} more" if len(all_names) > most else ""
+    return ", ".join(all_names[:most]) + more
 
 
 FORMULA = re.compile(r"'*[=+\-@\t\r]")

@@ -19,6 +19,7 @@
 Cost: O(d³) for each clique among the undirected neighbours of one variable.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -143,6 +144,25 @@ def identify(structure: Structure, x: int, y: int, kind: EffectKind = "total") -
         open_directions = f"the class leaves directions at {names[centre]} open"
         return Identification(tuple(sets), f"{open_directions}: {len(sets)} adjustment sets are possible")
     return _with_reason(sets[0], names, x, y, kind, "every DAG of the class")
+
+
+def open_edge(structure: Structure, causes: Collection[int], effects: Collection[int]) -> tuple[int, int] | None:
+    """An undirected edge that leaves open what setting the `causes` does to the `effects`; None if nothing is open.
+
+    In a CPDAG the distribution of the effects after the intervention is identified if and only if no path that may be
+    causal leads from a cause, first along an undirected edge and past no other cause, to an effect (Perković 2020,
+    "Identifying causal effects in maximally oriented partially directed acyclic graphs", Proposition 3.2).
+    """
+    edges = structure.adjacency
+    if structure.kind != "cpdag":
+        return None
+    forwards = edges.copy()
+    forwards[:, list(causes)] = False
+    for x in causes:
+        for v in np.flatnonzero(forwards[x] & edges[:, x]).tolist():
+            if reachable(forwards, [v])[list(effects)].any():
+                return x, int(v)
+    return None
 
 
 def _identify_in_pag(structure: Structure, x: int, y: int, kind: EffectKind) -> Identification:

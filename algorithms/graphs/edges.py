@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from .cpdag import cpdag, extend
 from .pag import ARROW, CIRCLE, TAIL, pag_of
-from .structure import Structure, lagged_name
+from .structure import GraphKind, Structure, lagged_name
 
 Edges = NDArray[np.int64]
 """`[n_edges, 4]`: source, target, the mark at the source, the mark at the target"""
@@ -86,6 +86,12 @@ PAG_TYPES = {f"{left}-{right}": (one, other) for left, one in AT_SOURCE.items() 
 """type of an edge in a file of a PAG -> its marks at source and target"""
 CPDAG_TYPES = {"directed": (TAIL, ARROW), "undirected": (TAIL, TAIL)}
 """type of an edge in a file of a CPDAG -> its marks at source and target"""
+
+
+def edge_type(kind: GraphKind, at_source: int, at_target: int) -> str:
+    """The type of an edge with these marks in files, such as "o->" in a PAG, else "directed" or "undirected"."""
+    types = PAG_TYPES if kind == "pag" else CPDAG_TYPES
+    return {marks: type_ for type_, marks in types.items()}[at_source, at_target]
 
 
 def to_same_kind(one: Structure, other: Structure) -> tuple[Structure, Structure]:
@@ -332,15 +338,11 @@ class ClassifiedEdges:
         """
         structure = self.structure
         has_weights, has_types, dynamic = structure.kind != "pag", structure.kind != "dag", structure.lagged is not None
-        types = PAG_TYPES if structure.kind == "pag" else CPDAG_TYPES
-        type_of = {marks: type_ for type_, marks in types.items()}
         rows: list[tuple[str | float | None, ...]] = []
         for edge in self:
             lag = edge.lag if isinstance(edge, LaggedEdge) else 0
-            type_ = "directed" if lag else type_of[edge.at_source, edge.at_target]
-            rows.append(
-                (edge.source, edge.target, *[edge.weight] * has_weights, *[type_] * has_types, *[lag] * dynamic)
-            )
+            types = [edge_type(structure.kind, edge.at_source, edge.at_target)] * has_types
+            rows.append((edge.source, edge.target, *[edge.weight] * has_weights, *types, *[lag] * dynamic))
         return ("source", "target", *["weight"] * has_weights, *["type"] * has_types, *["lag"] * dynamic), rows
 
 

@@ -117,17 +117,18 @@ class Structure:
         return Structure(tuple(variables), weights, self.kind, scores, lagged, lagged_scores)
 
     def to_networkx(self) -> "nx.DiGraph[str]":
-        """The structure as a directed networkx graph with edge attribute `weight`.
+        """The structure as a directed networkx graph with edge attribute `weight`, which edges of a PAG do not have.
 
-        A dynamic structure is unrolled: x at time t is the node "x", x at time t − 1 the node "x[t-1]".
+        A dynamic structure is unrolled: x at time t is the node "x", x at time t − 1 the node "x[t-1]". An edge without
+        a direction is two arcs; the graph of `Learned` has the types of edges, too.
         """
         import networkx as nx
 
         graph: nx.DiGraph[str] = nx.DiGraph()
         graph.add_nodes_from(self.variables)
-        graph.add_weighted_edges_from(
-            (self.variables[i], self.variables[j], float(self.weights[i, j])) for i, j in np.argwhere(self.adjacency)
-        )
+        for i, j in np.argwhere(self.adjacency):
+            weight = {} if self.kind == "pag" else {"weight": float(self.weights[i, j])}
+            graph.add_edge(self.variables[i], self.variables[j], **weight)
         if self.lagged is not None:
             graph.add_weighted_edges_from(
                 (lagged_name(self.variables[i], k + 1), self.variables[j], float(self.lagged[k, i, j]))

@@ -29,7 +29,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import FloatArray, Schema
+from fedbnsl.algorithms.core.schema import FloatArray, Schema, listed
 from fedbnsl.algorithms.diagnosis.columns import transform_excess
 from fedbnsl.algorithms.statistics.moments import chunks
 
@@ -38,7 +38,6 @@ from .about import Declared, Reading, declarations
 from .batches import cells_in
 from .cells import MAX_CODES, MAX_LEVELS, fold_spelling, number_of, parse_cells, quantity_of
 from .dates import looks_like_date
-from .joint_columns import listed
 from .missing_codes import is_missing_word, outside_codes
 from .sources import source_of
 from .tally import MIN_SHAPE_ROWS

@@ -11,18 +11,19 @@ import csv
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema, check_names, pluralize
+from fedbnsl.algorithms.core.schema import Schema, check_names
 from fedbnsl.algorithms.errors import BadInput, quoted
 
-from ..federated import MIN_SILO_ROWS, FederatedData
+from ..federated import FederatedData
 from .about import (
     ABOUT,
     READ_ALL,
@@ -59,9 +60,9 @@ from .events import (
     write_events,
 )
 from .fingerprint import fingerprint
-from .formats import BROKEN, LISTED, ending_of, is_sheet, kind_of, silo_of
-from .harmonise import OTHERS, check_harmonised, check_silos, silo_counts, silos_of
-from .joint_columns import check_selected, check_series_domains, excluded_columns, listed, with_declared_transforms
+from .formats import BROKEN, LISTED, ending_of, file_stamp, has_settled, is_sheet, kind_of, silo_of
+from .harmonise import SiloLabels, check_harmonised, check_silos, silo_counts, silos_of
+from .joint_columns import check_selected, check_series_domains, excluded_columns, with_declared_transforms
 from .profile import Profile
 from .schema_inference import InferredSchema, negotiate_schema
 from .series import (
@@ -190,7 +191,8 @@ def silo_files(
         if len(files) > 1:
             names = ", ".join(path.name for path in list(files.values())[:3])
             raise BadInput(f"{folder}: --by is for one file with the rows of all silos, but it has {names}")
-        files = _silos_in(next(iter(files.values())), by, merge_small=merge_small)
+        path = next(iter(files.values()))
+        files = dict.fromkeys(_silos_in(path, by, merge_small=merge_small).silos, path)
     for silo in only:
         if silo not in files:
             raise BadInput(f"{folder}: there is no silo {quoted(silo)}; available: {', '.join(sorted(files))}")
@@ -235,15 +237,13 @@ def files_of(folder: Path, reading: Reading) -> dict[str, Path]:
     return silo_files(folder, reading.silos, reading.by, merge_small=reading.small_silos == "merge")
 
 
-def _silos_in(path: Path, by: str, *, merge_small: bool) -> dict[str, Path]:
-    """The silos that the column `by` names, each with the file; raises `BadInput` if no silo has enough rows."""
-    counts = _silo_counts(path, by)
-    silos, small, _ = silos_of(counts, merge_small=merge_small)
-    if small == counts.keys():
-        raise BadInput(f"{path}: --by {by}: no silo has {MIN_SILO_ROWS} rows or more")
-    for silo in sorted(silos):
-        check_silo_name(f"{path}: column {quoted(by)}", silo)
-    return dict.fromkeys(sorted(silos), path)
+def _silos_in(path: Path, by: str, *, merge_small: bool) -> SiloLabels:
+    """The silos that the column `by` of a file names; raises `BadInput` as `silos_of`."""
+    about = place_of(path) / ABOUT
+    stamps = [file_stamp(one.name, one.stat()) if one.exists() else None for one in (path, about)]
+    settled = path.exists() and has_settled(path.stat())
+    counts = (_silo_counts if settled else _silo_counts.__wrapped__)(path, by, tuple(stamps))
+    return silos_of(str(path), by, counts, merge_small=merge_small)
 
 
 def small_silo_notes(folder: Path, reading: Reading) -> tuple[str, ...]:
@@ -251,19 +251,16 @@ def small_silo_notes(folder: Path, reading: Reading) -> tuple[str, ...]:
     if reading.by is None:
         return ()
     path = folder if folder.is_file() else next(iter(_entries(folder)[0].values()))
-    counts = _silo_counts(path, reading.by)
-    _, labels, merges = silos_of(counts, merge_small=reading.small_silos == "merge")
-    small = sorted(labels - {""})
-    unnamed, rows = counts.get("", 0), sum(counts[label] for label in small)
-    parts = [f"{pluralize(unnamed, 'row')} without a cell in {reading.by}"] if unnamed else []
-    parts += [f"{pluralize(rows, 'row')} of silos with one row ({listed(small)})"] if small else []
-    how = f"read as the silo {quoted(OTHERS)}" if merges else "left out"
-    other = "" if reading.small_silos == "merge" else f"; --small-silos merge reads such rows as {quoted(OTHERS)}"
-    return (f"{how}: {' and '.join(parts)}{other}",) if parts else ()
+    note = _silos_in(path, reading.by, merge_small=reading.small_silos == "merge").note
+    return (note,) if note else ()
 
 
-def _silo_counts(path: Path, by: str) -> Counter[str]:
-    """The number of rows of each silo that the column `by` names; raises `BadInput` for a column that is not there."""
+@lru_cache(maxsize=16)
+def _silo_counts(path: Path, by: str, stamps: Hashable) -> Counter[str]:
+    """The number of rows of each silo that the column `by` names, for a file and its about.json with these `stamps`.
+
+    Raises `BadInput` for a column that is not there.
+    """
     if path.is_dir() or kind_of(path) == "query":
         raise BadInput(f"{path}: --by reads one file: write the rows to one, or a query for each silo")
     declared = declarations(read_about(path), replace(READ_ALL, only=(by,)))

@@ -21,11 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.core.schema import listed, pluralize
 from fedbnsl.algorithms.errors import BadInput, quoted, with_name_of
 
 from ..federated import MIN_SILO_ROWS
 from .batches import NotNumbersError, Source, WrappedSource, cells_in, numbers_in
 from .cells import label_of, number_of, quantity_of
+from .check import check_silo_name
 from .formats import Form
 
 OTHERS = "others"
@@ -144,15 +146,45 @@ def silo_counts(source: Source, by: str) -> Counter[str]:
     return +counts
 
 
-def silos_of(counts: Mapping[str, int], *, merge_small: bool) -> tuple[frozenset[str], frozenset[str], bool]:
-    """The silos with these `counts` of rows, the labels that have too few rows for a silo, and whether they form one.
+@dataclass(frozen=True)
+class SiloLabels:
+    """Which labels of a column are silos: those with `MIN_SILO_ROWS` rows or more."""
 
-    The label "" of rows without a silo is among these labels. With `merge_small`, their rows form the silo `OTHERS`.
+    silos: tuple[str, ...]
+    """the silos, sorted, with `OTHERS` if the rows of `small` labels form a silo"""
+    small: frozenset[str]
+    """labels with too few rows for a silo, and "" if rows have no label"""
+    note: str
+    """what happens to the rows of small labels; empty if there are none"""
+
+    @property
+    def merges(self) -> bool:
+        """Whether the rows of small labels form a silo."""
+        return OTHERS in self.silos and bool(self.small)
+
+
+def silos_of(place: str, by: str, counts: Mapping[str, int], *, merge_small: bool) -> SiloLabels:
+    """The silos that the column `by` names, from the number of rows of each label; `place` begins error messages.
+
+    Rows without a label, or with a label that too few rows have, are left out or, with `merge_small`, form the silo
+    `OTHERS`. Raises `BadInput` if there is no silo, and for an invalid name of a silo.
     """
-    silos = frozenset(label for label, count in counts.items() if label and count >= MIN_SILO_ROWS)
+    silos = {label for label, count in counts.items() if label and count >= MIN_SILO_ROWS}
     small = frozenset(counts) - silos
     merges = merge_small and sum(counts[label] for label in small) >= MIN_SILO_ROWS
-    return silos | ({OTHERS} if merges else set()), small, merges
+    found = sorted(silos | ({OTHERS} if merges else set()))
+    if not found:
+        raise BadInput(f"{place}: column {quoted(by)}: no silo has {MIN_SILO_ROWS} rows or more")
+    for silo in found:
+        check_silo_name(f"{place}: column {quoted(by)}", silo)
+    few = sorted(small - {""})
+    parts = [f"{pluralize(counts[''], 'row')} without a cell in {by}"] if "" in small else []
+    parts += [f"{pluralize(sum(counts[label] for label in few), 'row')} of silos with one row ({listed(few)})"] * bool(
+        few
+    )
+    how = f"read as the silo {quoted(OTHERS)}" if merges else "left out"
+    other = "" if merge_small else f"; --small-silos merge reads such rows as {quoted(OTHERS)}"
+    return SiloLabels(tuple(found), small, f"{how}: {' and '.join(parts)}{other}" if parts else "")
 
 
 @dataclass(frozen=True)
@@ -227,9 +259,10 @@ class HarmonisedSource(WrappedSource):
 
     @cached_property
     def _small_silos(self) -> frozenset[str]:
-        """The labels of silos with too few rows, and of rows without a silo."""
-        counts = silo_counts(self.source, (self.form.rows or ("", ""))[0])
-        return silos_of(counts, merge_small=True)[1] | {OTHERS}
+        """The labels of the rows that `OTHERS` has."""
+        by = (self.form.rows or ("", ""))[0]
+        counts = silo_counts(self.source, by)
+        return silos_of(str(self.path), by, counts, merge_small=True).small | {OTHERS}
 
     def _joined(self, batch: Any, names: Sequence[str]) -> Any:
         """The `batch` with one column of labels for each set of indicators."""

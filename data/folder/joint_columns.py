@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbnsl.algorithms.core.schema import FloatArray, Schema, Transform
+from fedbnsl.algorithms.core.schema import FloatArray, Schema, Transform, listed
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.privacy.disclosure_control import share_class
 from fedbnsl.algorithms.statistics.moments import chunks, thin_rows
@@ -336,8 +336,6 @@ def _joint(parts: Mapping[str, ColumnProfile]) -> JointColumn:
     return JointColumn(parts, labels, next((part.odd for part in parts.values() if part.odd), ""))
 
 
-MAX_LISTED = 6
-"""maximum number of columns or labels that a note lists"""
 MAX_LISTED_MARKS = 30
 """maximum number of columns that the note on marks of missing values lists"""
 
@@ -415,13 +413,6 @@ def _mark_shares(name: str, column: JointColumn, counts: Mapping[str, int]) -> s
     rows = column.filled + column.empty
     shares = (f"{quoted(mark)} {share_class(count / rows)}" for mark, count in counts.items())
     return f"{name} ({listed(shares)})"
-
-
-def listed(names: Iterable[str], most: int = MAX_LISTED) -> str:
-    """The first `most` of `names`, and the number of the remaining names."""
-    all_names = list(names)
-    more = f" and {len(all_names) - most} more" if len(all_names) > most else ""
-    return ", ".join(all_names[:most]) + more
 
 
 MIN_COUNT_VALUES, MIN_MORE_COUNT_VALUES = 7, 4

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema, pluralize
+from fedbnsl.algorithms.core.schema import Schema, listed, pluralize
 from fedbnsl.algorithms.diagnosis.columns import without_causes
 from fedbnsl.algorithms.diagnosis.relations import relations
 from fedbnsl.algorithms.errors import quoted
@@ -21,7 +21,6 @@ from fedbnsl.algorithms.statistics.moments import chunks
 
 from .about import declarations
 from .dates import PARTS_OF_TIMES, time_unit
-from .joint_columns import listed
 from .missing_codes import MissingCode, declaration_of
 from .tally import SAMPLE_ROWS, derived_columns
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from statistics import median
 
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Schema, listed
 from fedbnsl.algorithms.errors import quoted
 from fedbnsl.algorithms.privacy.disclosure_control import share_class
 
 from .about import Declared
 from .cells import MAX_CODES
-from .joint_columns import Columns, JointColumn, label_notes, listed, mark_notes
+from .joint_columns import Columns, JointColumn, label_notes, mark_notes
 from .series import TIME
 
 UNIT_DECADES = 0.9

@@ -12,16 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Kind, pluralize
+from fedbnsl.algorithms.core.schema import Kind, listed
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..federated import MIN_SILO_ROWS, FederatedData, continuous, deal_rows, silo_names
 from ..folder.about import ABOUT, Reading, SmallSilos, declarations, read_about
 from ..folder.batches import labels_in
-from ..folder.check import check_label_column, check_silo_name, check_table
+from ..folder.check import check_label_column, check_table
 from ..folder.harmonise import OTHERS, silos_of
-from ..folder.joint_columns import listed
 from ..folder.schema_inference import negotiate_schema
 from ..folder.series import has_regular_time
 from ..folder.sources import open_source
@@ -319,19 +318,13 @@ def _silos_of(
 ) -> tuple[dict[str, NDArray[np.intp]], tuple[str, ...]]:
     """The row numbers of each silo, and a note on rows whose silo has too few rows or no name, if there are any.
 
-    Raises `BadInput` for an invalid name of a silo, and if no silo has enough rows.
+    Raises `BadInput` as `silos_of`.
     """
     whole = by_column(labels)
     counts = {silo: len(rows) for silo, rows in whole.items()}
-    silos, few, merges = silos_of(counts, merge_small=small_silos == "merge")
-    parts = {silo: whole.get(silo, np.empty(0, np.intp)) for silo in sorted(silos)}
-    small = np.concatenate([np.empty(0, np.intp), *(whole[label] for label in few)])
-    if merges:
-        parts[OTHERS] = np.sort(np.concatenate([parts[OTHERS], small]))
-    if not parts:
-        raise BadInput(f"{path}: column {quoted(by)}: no silo has {MIN_SILO_ROWS} rows or more")
-    for silo in parts:
-        check_silo_name(f"{path}: column {quoted(by)}", silo)
-    how = f"in the silo {quoted(OTHERS)}" if merges else "left out"
-    note = f"{how}: {pluralize(len(small), 'row')} without a value of {by}, or with one that no other row has"
-    return parts, (note,) if len(small) else ()
+    found = silos_of(str(path), by, counts, merge_small=small_silos == "merge")
+    parts = {silo: whole.get(silo, np.empty(0, np.intp)) for silo in found.silos}
+    if found.merges:
+        few = [whole[label] for label in found.small]
+        parts[OTHERS] = np.sort(np.concatenate([parts[OTHERS], *few]))
+    return parts, (found.note,) if found.note else ()

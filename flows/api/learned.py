@@ -13,7 +13,9 @@ import numpy as np
 
 from fedbnsl.algorithms.core.schema import pluralize, unescape_formula
 from fedbnsl.algorithms.effects.answer import EffectReport, Values
+from fedbnsl.algorithms.graphs.edges import edge_type
 from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket, markov_blanket
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, TAIL
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure
@@ -22,7 +24,7 @@ from fedbnsl.tracking.outputs import FILES, OUTPUTS, write_outputs
 from fedbnsl.tracking.pictures.picture import as_svg
 from fedbnsl.tracking.report.drawings import draw_result
 from fedbnsl.tracking.report.files import edge_table_of
-from fedbnsl.tracking.result import Confidence, RunResult
+from fedbnsl.tracking.result import Confidence, RunResult, strengths_in
 from fedbnsl.tracking.staging import write_files
 
 from ..inference.effects import effects
@@ -30,6 +32,7 @@ from ..inference.queries import QueryAnswer, predict, query, simulate
 from ..job.run import outcome_text
 from ..options.in_python import advice_in_python
 from ..start import check_out
+from .tables import file_of
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -111,12 +114,61 @@ class Learned:
 
     @cached_property
     def graph(self) -> "nx.DiGraph[str]":
-        """The structure as a directed networkx graph with edge attribute `weight`; dynamic structures are unrolled."""
-        return self.result.structure.to_networkx()
+        """The structure as a directed networkx graph; a dynamic structure is unrolled.
+
+        An edge has the attributes `type` and, where known, `weight`, `strength`, `direction` and `basis`, as in the
+        columns of `edges`. An edge without a direction is two arcs of type "undirected"; in a PAG, each edge is two
+        arcs, whose types have the marks at both ends, such as "o->" and "<-o".
+        """
+        graph, strengths = self.result.structure.to_networkx(), strengths_in(self.result)
+        kind = self.result.structure.kind
+        for edge in self.result.edges:
+            strength, direction = strengths.strength_and_direction(edge) if strengths else (None, None)
+            known = {"basis": self.result.basis_of(edge) or None, "strength": strength, "direction": direction}
+            own = {name: value for name, value in known.items() if value is not None}
+            marks = (edge.at_source, edge.at_target)
+            graph.edges[edge.cause, edge.target].update(own, type=edge_type(kind, *marks))
+            if graph.has_edge(edge.target, edge.cause):
+                graph.edges[edge.target, edge.cause].update(own, type=edge_type(kind, *marks[::-1]))
+        return graph
 
     def to_networkx(self) -> "nx.DiGraph[str]":
         """A copy of `graph` that can be modified."""
         return self.graph.copy()
+
+    def to_pdag(self) -> Any:
+        """The structure as a pgmpy `PDAG`, with directed and undirected edges; a dynamic structure is unrolled.
+
+        Raises `ValueError` for a PAG.
+        """
+        from pgmpy.base import PDAG
+
+        if self.result.structure.kind == "pag":
+            raise ValueError("a PAG has marks that a PDAG does not have: use to_causal_learn()")
+        directed, undirected = list[tuple[str, str]](), list[tuple[str, str]]()
+        for edge in self.result.edges:
+            (directed if edge.directed else undirected).append((edge.cause, edge.target))
+        found = PDAG(directed_ebunch=directed, undirected_ebunch=undirected)
+        found.add_nodes_from(self.graph.nodes)
+        return found
+
+    def to_causal_learn(self) -> Any:
+        """The structure as a `GeneralGraph` of causal-learn, which must be installed.
+
+        A dynamic structure is unrolled.
+        """
+        from causallearn.graph.Edge import Edge
+        from causallearn.graph.Endpoint import Endpoint
+        from causallearn.graph.GeneralGraph import GeneralGraph
+        from causallearn.graph.GraphNode import GraphNode
+
+        ends = {TAIL: Endpoint.TAIL, ARROW: Endpoint.ARROW, CIRCLE: Endpoint.CIRCLE}
+        nodes = {name: GraphNode(name) for name in self.graph.nodes}
+        found = GeneralGraph(list(nodes.values()))
+        for edge in self.result.edges:
+            marks = (ends[edge.at_source], ends[edge.at_target])
+            found.add_edge(Edge(nodes[edge.cause], nodes[edge.target], *marks))
+        return found
 
     @cached_property
     def weights(self) -> "pd.DataFrame":
@@ -229,14 +281,17 @@ class Learned:
         """
         return simulate(self.result, rows, do=do, seed=seed)
 
-    def predict(self, table: str | Path, targets: Sequence[str] = (), *, seed: int = 0) -> "pd.DataFrame":
-        """The table in the file `table` with predictions in its empty cells, or in all cells of `targets`.
+    def predict(
+        self, table: "str | Path | pd.DataFrame", targets: Sequence[str] = (), *, seed: int = 0
+    ) -> "pd.DataFrame":
+        """The `table`, a file or a DataFrame, with predictions in its empty cells, or in all cells of `targets`.
 
         Each cell is predicted from the filled cells of its row. A further column for each predicted variable X, `sd(X)`
         or `P(X)`, has the standard deviation or the probability of the prediction. Raises `BadInput` for a table that
         does not fit the model, and for a model over time.
         """
-        return predict(self.result, Path(table), targets, seed=seed)
+        with file_of(table) as path:
+            return predict(self.result, path, targets, seed=seed)
 
     @cached_property
     def model(self) -> Any:

@@ -33,7 +33,7 @@ from ..engines.resuming import run_lock
 from ..job.check import check, check_options
 from ..job.reading import reading_of
 from ..job.run import Listener
-from ..options.in_python import message_in_python
+from ..options.in_python import as_fields, message_in_python
 from ..options.learn import (
     Columns,
     Dates,
@@ -312,6 +312,8 @@ def prepare(kind: str, out: str | Path | None = None, **options: Any) -> Federat
 
 def _settings(data: Any, algorithm: "str | DataclassInstance", keywords: "Mapping[str, Any]") -> LearnSettings:
     """The settings of a run; keywords that are not options of `learn` are settings of the algorithm."""
+    is_known = isinstance(algorithm, str) and algorithm in registry.ALGORITHMS
+    keywords = as_fields(keywords, registry.parameter_names(str(algorithm)) if is_known else ())
     known = {*OPTIONS, "by"}
     given = {name: value for name, value in keywords.items() if name in known}
     params = {name: value for name, value in keywords.items() if name not in known}

@@ -2,7 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,8 +15,10 @@ import numpy as np
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.data.federated import FederatedData, without_outliers
 from fedbnsl.data.folder.about import ABOUT, READ_ALL, Reading
+from fedbnsl.data.folder.cells import label_of
 from fedbnsl.data.folder.check import check_silo_name
 from fedbnsl.data.folder.folder import read_folder
+from fedbnsl.data.folder.harmonise import OTHERS, silos_of
 from fedbnsl.data.folder.joint_columns import with_transforms
 from fedbnsl.data.folder.targets import with_targets
 from fedbnsl.tracking.staging import first_line
@@ -28,19 +32,21 @@ FORMS = (
 )
 
 
-def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> "dict[Any, pd.DataFrame]":
-    """The table of each silo, by the given name.
+Tables = dict[Any, "pd.DataFrame"]
+
+
+def split_tables(data: Any, by: str | None = None, reading: Reading = READ_ALL) -> tuple[Tables, str]:
+    """The table of each silo, by the given name, and a note on rows whose silo has too few rows or no name.
 
     Silos of a list get the names silo-1, silo-2, ..., and columns of an array get the names x1, x2, ...; the numbers
     are padded with zeros to equal length. Raises `BadInput` for `data` of another type, for an invalid table, and for a
-    column `by` that does not exist, has empty cells, or is superfluous. In a `private` run, the error omits the row of
-    an empty cell.
+    column `by` that does not exist, is superfluous or, in a private run, has empty cells.
     """
     import pandas as pd  # imported late, here and below: folders do not need it
 
     data = _frame(data)
     if isinstance(data, pd.DataFrame):
-        return _divided(data, by, private=private)
+        return _divided(data, by, reading)
     if by is not None:
         raise BadInput(f"by is {quoted(by)}, a column of one DataFrame, but data is a {type(data).__name__} of silos")
     if isinstance(data, Mapping):
@@ -53,7 +59,7 @@ def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> 
         raise BadInput(f"data is a {type(data).__name__}: {FORMS}")
     if not silos:
         raise BadInput(f"data is an empty {type(data).__name__}: {FORMS}")
-    return {silo: _one_table(silo, one) for silo, one in silos.items()}
+    return {silo: _one_table(f"data: silo {quoted(str(silo))}", one) for silo, one in silos.items()}, ""
 
 
 def _frame(given: Any) -> Any:
@@ -61,27 +67,28 @@ def _frame(given: Any) -> Any:
     return given.to_pandas() if hasattr(given, "to_pandas") else given
 
 
-def _divided(frame: "pd.DataFrame", by: str | None, *, private: bool) -> "dict[Any, pd.DataFrame]":
-    """The rows of each silo without the column `by`, in the order of the silos' first rows."""
+def _divided(frame: "pd.DataFrame", by: str | None, reading: Reading) -> tuple[Tables, str]:
+    """The rows of each silo without the column `by`, and the note of `silos_of`."""
     if by is None:
         raise BadInput("data is one DataFrame: give the column with the silo of each row, such as by='hospital'")
     if list(frame.columns).count(by) != 1:
         raise BadInput(f"by is {quoted(str(by))}: no such column; available: {', '.join(map(str, frame.columns))}")
-    empty = np.flatnonzero(frame[by].isna())
-    if len(empty):
-        where = "" if private else f"row {empty[0] + 1}, "
-        raise BadInput(f"data: {where}column {quoted(by)}: a cell is empty, so its row has no silo")
-    groups = frame.groupby(frame[by].astype(str), sort=False)
-    return {silo: rows.drop(columns=by) for silo, rows in groups}
+    if reading.private and frame[by].isna().any():
+        raise BadInput(f"data: column {quoted(by)}: a cell is empty, so its row has no silo")
+    owners = frame[by].astype(object).where(frame[by].notna(), "").astype(str).map(label_of)
+    found = silos_of(IN_MEMORY, by, Counter(owners), merge_small=reading.small_silos == "merge")
+    if found.merges:
+        owners = owners.where(~owners.isin(found.small), OTHERS)
+    return {silo: frame[owners == silo].drop(columns=by) for silo in found.silos}, found.note
 
 
-def _one_table(silo: Any, given: Any) -> "pd.DataFrame":
+def _one_table(who: str, given: Any) -> "pd.DataFrame":
+    """A table as a DataFrame; errors begin with `who`."""
     import pandas as pd
 
     given = _frame(given)
     if isinstance(given, pd.DataFrame):
         return given
-    who = f"data: silo {quoted(str(silo))}"
     if not isinstance(given, np.ndarray):
         raise BadInput(f"{who} is a {type(given).__name__}: give a DataFrame, or an array of rows and columns")
     if given.ndim != 2:
@@ -121,23 +128,42 @@ def tables_in_memory(
             schema = with_targets(data.schema, dict(reading.targets), "targets", unknown=unknown)
             data = replace(data, schema=schema)
         return data if reading.outliers == "keep" else without_outliers(data)
-    with TemporaryDirectory() as scratch:
-        folder = Path(scratch) / IN_MEMORY
-        folder.mkdir()
-        frames = split_tables(data, by, private=reading.private)
-        for silo, frame in frames.items():
-            _write(folder, silo, frame, private=reading.private)
+    frames, note = split_tables(data, by, reading)
+    with _written(frames, private=reading.private) as folder:
         if about is None and reading.private:
             about = _declared_by_types(frames.values())
         try:
             if about is not None:
                 (folder / ABOUT).write_text(json.dumps(about), encoding="utf-8")
-            return read_folder(folder, reading)
+        except TypeError as error:
+            raise BadInput(f"about cannot be written as JSON: {error}") from None
+        found = read_folder(folder, reading)
+    return replace(found, notes=(*found.notes, note)) if note else found
+
+
+@contextmanager
+def file_of(table: "str | Path | pd.DataFrame") -> "Iterator[Path]":
+    """The file of a table; that of a DataFrame exists only in the block, and errors call it "table"."""
+    if isinstance(table, str | Path):
+        yield Path(table)
+        return
+    with _written({"table": _one_table("table", table)}, private=False) as folder:
+        yield folder / "table.parquet"
+
+
+@contextmanager
+def _written(frames: "Mapping[Any, pd.DataFrame]", *, private: bool) -> "Iterator[Path]":
+    """A folder with a file for each table, which exists only in the block; errors name a table without its file."""
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / IN_MEMORY
+        folder.mkdir()
+        for name, frame in frames.items():
+            _write(folder, name, frame, private=private)
+        try:
+            yield folder
         except BadInput as error:
             message = str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)
             raise BadInput(message.replace(".parquet", "")) from None
-        except TypeError as error:
-            raise BadInput(f"about cannot be written as JSON: {error}") from None
 
 
 def _declared_by_types(frames: "Iterable[pd.DataFrame]") -> dict[str, Any]:

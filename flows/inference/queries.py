@@ -6,14 +6,15 @@ and back. Columns of normal scores are the exception: their numbers stay on the 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbnsl.algorithms.core.schema import FloatArray, Transform, escape_formula, escape_formulas, unescape_formula
+from fedbnsl.algorithms.core.schema import FloatArray, Transform, escape_formula, escape_formulas
+from fedbnsl.algorithms.effects.identification import open_edge
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.algorithms.parameters.inference import (
     QUANTILES,
@@ -28,7 +29,7 @@ from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.parameters.prediction import PREDICTION_SAMPLES, predictions
 from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, apply, inverse
 from fedbnsl.data.folder.batches import Column, columns_in_memory
-from fedbnsl.data.folder.cells import is_empty, number_of
+from fedbnsl.data.folder.cells import is_empty, labels_of, number_of
 from fedbnsl.data.folder.sources import open_source
 from fedbnsl.tracking.model import network_of
 from fedbnsl.tracking.result import RunResult
@@ -92,6 +93,7 @@ def query(result: RunResult, text: str, *, seed: int = 0, samples: int = PREDICT
     """
     network = _network(result)
     parsed = parse(text)
+    _refuse_open(result, parsed.do, {*parsed.targets, *(event.name for event in parsed.events), *parsed.given})
     transforms = _formulas(result)
     on_scale = _on_model_scale(parsed, transforms, result)
     found = answer(network, on_scale, np.random.default_rng(seed), samples)
@@ -150,6 +152,22 @@ def _name(word: str, text: str) -> str:
 
 def _comparison(sign: str) -> Comparison:
     return "<" if sign == "<" else ">" if sign == ">" else "="
+
+
+def _refuse_open(result: RunResult, do: Collection[str], others: Collection[str]) -> None:
+    """Raise `BadInput` if the graphs of the learned class disagree on what setting `do` does to the `others`.
+
+    The model is that of one of these graphs, whose directions are arbitrary where the data leave them open.
+    """
+    at = {name: v for v, name in enumerate(result.structure.variables)}
+    causes, effects = ([at[name] for name in names if name in at] for names in (do, others))
+    found = open_edge(result.structure, causes, effects)
+    if found is not None:
+        x, v = (result.structure.variables[one] for one in found)
+        raise BadInput(
+            f"do({x}) is not identified: the data leave the direction of {x} — {v} open. fedbnsl effect gives the "
+            f"range over all directions; if you know this one, learn again with --required '{x}->{v}' or '{v}->{x}'"
+        )
 
 
 def _network(result: RunResult) -> Network:
@@ -213,12 +231,6 @@ def _rests_on(result: RunResult, query: NetworkQuery, found: NetworkAnswer) -> t
             "do(...) takes the learned graph and its directions as true, without unmeasured confounding; "
             "fedbnsl effect gives intervals."
         )
-        edges = result.structure.adjacency
-        if result.structure.kind != "dag" and (edges & edges.T).any():
-            lines.append(
-                "The data leave directions open: this is the answer of one graph of the class. fedbnsl effect gives "
-                "the range over all of them."
-            )
     if result.structure.lags and not query.do:
         lines.append("Earlier values that are not given count as independent, with the means of the data.")
     return tuple(lines)
@@ -233,6 +245,7 @@ def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = N
     if not 1 <= rows <= MAX_ROWS:
         raise BadInput(f"rows is {rows}: it must be from 1 to {MAX_ROWS:,}")
     network, rng = _network(result), np.random.default_rng(seed)
+    _refuse_open(result, do or {}, set(result.structure.variables) - set(do or {}))
     chosen = _on_model_scale(NetworkQuery(do=do or {}), _formulas(result), result).do
     if network.lags:
         table = _series(network, rows, chosen, rng)
@@ -332,10 +345,10 @@ def _read(
 def _cells(path: Path, column: Column, levels: Sequence[str] | None) -> FloatArray:
     """The numbers of a column, or the codes of its labels; raises `BadInput` with the row of the first bad cell."""
     values = np.full(len(column.cells), np.nan)
-    for k, cell in enumerate(map(str.strip, column.cells)):
-        label = unescape_formula(cell) if levels is not None and cell not in levels else cell
-        if levels is not None and label in levels:
-            values[k] = list(levels).index(label)
+    codes = {label: code for code, level in enumerate(levels or ()) for label in (escape_formula(level), level)}
+    for k, (cell, label) in enumerate(zip(map(str.strip, column.cells), labels_of(column.cells, levels), strict=True)):
+        if label in codes:
+            values[k] = codes[label]
         elif not is_empty(cell):
             number = number_of(cell) if levels is None else np.nan
             if not np.isfinite(number):

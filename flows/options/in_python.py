@@ -1,8 +1,11 @@
 """Conversion of messages for Python users: options of the command line become keywords of `learn`."""
 
 import re
+from collections.abc import Collection, Mapping
 from functools import cache
-from typing import get_args
+from typing import Any, get_args
+
+from fedbnsl.algorithms.errors import BadInput
 
 from .learn import LearnOptions
 from .model import OnCommandLine
@@ -44,6 +47,20 @@ def keywords() -> dict[str, str]:
         for flag in form.names
     }
     return {name: name for name in LearnOptions.model_fields} | forms
+
+
+def as_fields(given: Mapping[str, Any], settings: Collection[str]) -> dict[str, Any]:
+    """The keywords `given` with the names of fields, such as required_arcs for `required`, as the option is called.
+
+    The `settings` of an algorithm keep their names. Raises `BadInput` if both names of an option are given.
+    """
+    fields = dict[str, Any]()
+    for name, value in given.items():
+        field = name if name in settings or len(name) == 1 else keywords().get(name, name)
+        if field in fields or (field != name and field in given):
+            raise BadInput(f"{name} and {field} are the same option: give one of them")
+        fields[field] = value
+    return fields
 
 
 def _mentioned(option: "re.Match[str]") -> str:

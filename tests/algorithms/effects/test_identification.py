@@ -8,6 +8,7 @@ import pytest
 from fedbnsl.algorithms.effects.identification import (
     AdjustmentSet,
     identify,
+    open_edge,
     optimal_adjustment_set,
     orientations,
     other_parents,
@@ -138,3 +139,39 @@ def test_what_is_not_identified_says_why():
     assert "more than 14" in identify(structure(star), 0, 1).reason
     with pytest.raises(ValueError, match="same variable"):
         identify(structure(circle, "dag"), 1, 1)
+
+
+def joint_effects(dag, S, causes, effects):
+    """The change of the means of `effects` for a unit change of each of the `causes`, if `dag` has covariance `S`."""
+    d, B = len(dag), np.zeros(dag.shape)
+    for v in range(d):
+        parents = np.flatnonzero(dag[:, v])
+        if len(parents) and v not in causes:
+            B[parents, v] = np.linalg.solve(S[np.ix_(parents, parents)], S[parents, v])
+    return np.linalg.inv(np.eye(d) - B)[np.ix_(causes, effects)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_intervention_is_open_if_and_only_if_the_dags_of_the_class_disagree(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(3, 8))
+    dag = random_dag(d, rng.uniform(0.25, 0.6), rng)
+    pdag, weights = cpdag(dag), np.where(dag, rng.uniform(0.3, 1.5, (d, d)), 0.0)
+    mixing = np.linalg.inv(np.eye(d) - weights)
+    S, members = mixing.T @ mixing, list(enumerated(pdag))
+    for _ in range(25):
+        order = rng.permutation(d).tolist()
+        causes = order[: rng.integers(1, min(3, d - 1) + 1)]
+        effects = order[len(causes) : len(causes) + int(rng.integers(1, d - len(causes) + 1))]
+        each = np.array([joint_effects(member, S, causes, effects) for member in members])
+        found = open_edge(structure(pdag), causes, effects)
+        assert (found is None) == np.allclose(each, each[0], atol=1e-8)
+        if found is not None:
+            x, v = found
+            assert x in causes
+            assert pdag[x, v]
+            assert pdag[v, x]
+
+
+def test_an_intervention_in_a_dag_is_never_open():
+    assert open_edge(structure(np.eye(3, k=1, dtype=bool), "dag"), [0], [2]) is None

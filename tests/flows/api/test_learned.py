@@ -12,6 +12,8 @@ import pytest
 from fedbnsl import Learned, learn, load, prepare
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.edges import edge_type
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, TAIL, pag_of
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.result import Diagnosed
 
@@ -103,3 +105,68 @@ def test_it_is_saved_to_a_new_folder_alone_and_copied_from_its_own(found, tmp_pa
     names = {path.name for path in first.iterdir()} - {"notes.txt"}
     assert {path.name for path in second.iterdir()} == names
     assert all((first / name).read_bytes() == (second / name).read_bytes() for name in names)
+
+
+DAG = Structure(("a", "b", "c"), np.array([[0, 0.5, 0], [0, 0, -2.0], [0, 0, 0]]))
+CPDAG = Structure(("a", "b", "c", "d"), np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0.0]]), "cpdag")
+PAG = Structure(("a", "b", "c"), pag_of(np.array([[0, 1, 0], [0, 0, 0], [0, 1, 0]], bool)).astype(float), "pag")
+LAGGED = Structure(("a", "b"), np.array([[0, 1.0], [0, 0]]), lagged=np.array([[[0.5, 0], [0.25, 0]]]))
+
+
+def with_structure(found, structure):
+    return Learned(replace(found.result, structure=structure, truth=None, confidence=None))
+
+
+@pytest.mark.parametrize("structure", [DAG, CPDAG, PAG, LAGGED], ids=["dag", "cpdag", "pag", "over time"])
+def test_an_exported_graph_says_the_type_of_each_edge(found, structure):
+    """An edge without a direction would otherwise look like two arcs."""
+    learned = with_structure(found, structure)
+    turned = {"<": ">", ">": "<"}
+    types = {(u, v): type_ for u, v, type_ in learned.graph.edges(data="type")}
+    expected = {}
+    for edge in learned.result.edges:
+        if structure.kind == "pag":
+            type_ = edge_type("pag", edge.at_source, edge.at_target)
+            expected[edge.source, edge.target] = type_
+            expected[edge.target, edge.source] = "".join(turned.get(one, one) for one in reversed(type_))
+        else:
+            expected[edge.cause, edge.target] = "directed" if edge.directed else "undirected"
+            expected |= {} if edge.directed else {(edge.target, edge.cause): "undirected"}
+    assert types == expected
+    has_weights = structure.kind != "pag"
+    assert all(("weight" in attributes) == has_weights for *_, attributes in learned.graph.edges(data=True))
+
+
+def test_an_exported_graph_has_strengths_and_what_directions_rest_on():
+    given = prepare("homogeneous", variables=4, silos=2, rows=200, seed=1)
+    learned = learn(given, "fed-sparse", bootstrap=6)
+    rows = {(row["source"], row["target"]): row for _, row in learned.edges.iterrows()}
+    found = {(source, target): attributes for source, target, attributes in learned.graph.edges(data=True)}
+    assert found.keys() == rows.keys()
+    for arc, attributes in found.items():
+        assert {attributes["type"], attributes["basis"]} == {"directed", "equal variances"}
+        assert all(attributes[name] == rows[arc][name] for name in ("weight", "strength", "direction", "basis"))
+
+
+def test_a_pdag_of_pgmpy_keeps_undirected_edges(found):
+    pdag = with_structure(found, CPDAG).to_pdag()
+    assert set(pdag.directed_edges) == {("b", "c"), ("d", "c")}
+    assert {frozenset(edge) for edge in pdag.undirected_edges} == {frozenset("ab")}
+    assert set(with_structure(found, LAGGED).to_pdag().directed_edges) == {("a", "b"), ("a[t-1]", "a"), ("b[t-1]", "a")}
+    assert set(with_structure(found, DAG).to_pdag().nodes) == {"a", "b", "c"}
+    with pytest.raises(ValueError, match="use to_causal_learn"):
+        with_structure(found, PAG).to_pdag()
+
+
+@pytest.mark.parametrize("structure", [DAG, CPDAG, PAG, LAGGED], ids=["dag", "cpdag", "pag", "over time"])
+def test_a_graph_of_causal_learn_has_the_same_marks(found, structure):
+    learned = with_structure(found, structure)
+    signs = {"TAIL": TAIL, "ARROW": ARROW, "CIRCLE": CIRCLE}
+    marks = {}
+    for edge in learned.to_causal_learn().get_graph_edges():
+        ends = (edge.get_node1().get_name(), edge.get_node2().get_name())
+        marks[ends] = (signs[edge.get_endpoint1().name], signs[edge.get_endpoint2().name])
+    for edge in learned.result.edges:
+        ends, own = (edge.cause, edge.target), (edge.at_source, edge.at_target)
+        assert marks.pop(ends, None) == own or marks.pop(ends[::-1], None) == own[::-1]
+    assert not marks

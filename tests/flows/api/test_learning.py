@@ -171,3 +171,14 @@ def test_words_of_the_command_line_become_keywords(text, said):
     with pytest.raises(BadInput) as raised, errors_in_python():
         raise BadInput(text)
     assert str(raised.value) == said
+
+
+def test_options_may_have_the_names_of_the_command_line():
+    data = prepare("homogeneous", variables=3, silos=2, rows=100, seed=0)
+    named, short = (
+        learn(data, "secure-boss", bootstrap=0, **{name: "x1->x2"}) for name in ("required_arcs", "required")
+    )
+    assert short.result.knowledge.required == named.result.knowledge.required == (("x1", "x2"),)
+    assert learn(data, "secure-boss", bootstrap=0, forbidden="x1->x2").result.knowledge.forbidden
+    with pytest.raises(BadInput, match=r"^required and required_arcs are the same option: give one of them"):
+        learn(data, required="x1->x2", required_arcs="x1->x2")

@@ -1,6 +1,7 @@
 """`fedbnsl query`, `simulate` and `predict`: from a folder to answers in its own units and labels."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -248,3 +249,61 @@ def test_a_run_without_a_model_has_no_answers(tmp_path):
     for ask in (lambda: found.query("P(income)"), lambda: found.simulate(5)):
         with pytest.raises(BadInput, match="queries need a model"):
             ask()
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """x — y — g, of which the data leave all directions open."""
+    rng, tables = np.random.default_rng(0), {}
+    for silo in "ab":
+        x = rng.normal(size=400)
+        y = x + rng.normal(size=400)
+        g = np.where(rng.random(400) < 1 / (1 + np.exp(-y)), "yes", "no")
+        tables[silo] = pd.DataFrame({"x": x, "y": y, "g": g})
+    return tables
+
+
+def test_what_the_data_leave_open_has_no_answer_after_an_intervention(mixed):
+    found = fedbnsl.learn(mixed, "secure-boss", bootstrap=0)
+    (effect,) = found.effect("x", "y").effects
+    assert effect.value is None
+    for ask in (
+        lambda: found.query("P(y | do(x=1))"),
+        lambda: found.query("P(g | do(x=1))"),
+        lambda: found.query("P(g=yes | do(x=1), y=0)"),
+        lambda: found.simulate(10, do={"x": 1.0}),
+    ):
+        with pytest.raises(
+            BadInput, match=r"do\(x\) is not identified: .* learn again with --required 'x->y' or 'y->x'"
+        ):
+            ask()
+    assert found.query("P(y | x=1)").answer.mean == pytest.approx(1, abs=0.1)
+    known = fedbnsl.learn(mixed, "secure-boss", bootstrap=0, required="x->y")
+    assert known.query("P(y | do(x=1))").answer.mean == pytest.approx(1, abs=0.1)
+    assert known.effect("x", "y").effects[0].value == pytest.approx(1, abs=0.1)
+
+
+def test_the_empty_cells_of_a_data_frame_are_predicted_like_those_of_a_file(mixed, tmp_path):
+    found = fedbnsl.learn(mixed, "secure-boss", bootstrap=0)
+    frame = pd.DataFrame({"g": ["yes", None, "no"], "x": [0.1, np.nan, 2], "y": [np.nan, 1.0, 2.0]})
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    pd.testing.assert_frame_equal(found.predict(frame), found.predict(tmp_path / "table.csv"))
+    pd.testing.assert_frame_equal(found.predict(frame, ["g"]), found.predict(str(tmp_path / "table.csv"), ["g"]))
+    for table, message in (
+        (pd.DataFrame({"x": ["bad"], "y": [1.0]}), "table: row 1, column 'x': 'bad' is not a number"),
+        (pd.DataFrame({"g": ["maybe"], "y": [np.nan]}), "table: row 1, column 'g': 'maybe' is not one of its labels"),
+        (frame.dropna(), "table: no cell is empty"),
+        ({"x": [1]}, "table is a dict: give a DataFrame"),
+    ):
+        with pytest.raises(BadInput, match=f"^{re.escape(message)}"):
+            found.predict(table)
+
+
+def test_integers_of_a_data_frame_with_gaps_are_labels(tmp_path):
+    rng, tables = np.random.default_rng(1), {}
+    for silo in "ab":
+        a = rng.integers(1, 3, 300)
+        tables[silo] = pd.DataFrame({"a": a, "b": np.where(rng.random(300) < 0.85, a, 3 - a)}).astype(str)
+    found = fedbnsl.learn(tables, "secure-boss", bootstrap=0)
+    frame = pd.DataFrame({"a": [1, 2, None], "b": [None, 2, 1]})  # pandas makes 1.0 of 1
+    assert found.predict(frame)[["a", "b"]].to_numpy().tolist() == [["1", "1"], ["2", "2"], ["1", "1"]]
