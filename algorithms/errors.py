@@ -30,6 +30,10 @@ class BadInput(ValueError):  # noqa: N818 - the word users see
         return [f"{type(self).__name__}: {foreign_text(str(self), MAX_LINE_LENGTH)}"]
 
 
+class NotApplicable(BadInput):
+    """The algorithm does not learn from data of this kind, or needs a true graph."""
+
+
 class SilosUnavailable(BadInput):
     """Some silos of a run cannot be reached."""
 

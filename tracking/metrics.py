@@ -50,7 +50,7 @@ class Metric:
     heading: str = ""
     """a short label, for tiles, columns and titles"""
     best: Best | None = None
-    """which of two values is better"""
+    """which of two values is better; None if neither is, as for what a user chose"""
     kind: Kind = Kind.STATISTIC
     """how the publication gate rounds it (`publication.py`)"""
     places: str = ""
@@ -183,7 +183,7 @@ _DECLARED = (
     Metric("parameter_bytes", "exchanges", "Parameters, after the rounds: bytes in both directions"),
     Metric("diagnosis_bytes", "exchanges", "Diagnoses: bytes in both directions"),
     # The privacy loss (`flows/job/privacy_spent.py`).
-    Metric("epsilon", heading="ε spent", best="least", places="always log runs benchmark picture"),
+    Metric("epsilon", heading="ε spent", places="always log runs benchmark picture"),
     Metric("delta", places="always"),
     # The fit without a true graph (`algorithms/diagnosis/implied.py`), and held-out likelihoods.
     Metric("fit_implied", "fit", "Missing edges: independences that the graph implies"),

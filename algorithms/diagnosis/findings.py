@@ -141,8 +141,8 @@ def misfit_findings(misfit: float) -> list[Finding]:
     if misfit <= 1:
         return []
     sentence = (
-        "More edges are directed than the data support: no DAG with few edges explains all dependences. Hidden "
-        "common causes, feedback or rounded values can be the reason."
+        "No DAG with few edges explains all dependences, so edges and directions may be wrong. Hidden common causes, "
+        "feedback or rounded values can be the reason."
     )
     return [Finding(MISFIT, sentence, "Learn again with --algorithm fed-fci, which allows for hidden common causes.")]
 

@@ -441,6 +441,16 @@ def measures(server: Server) -> dict[str, float]:
     }
 
 
+def _equal_basis(server: Server, spread: str) -> tuple[str, ...]:
+    """The evidence for errors of equal variance, and what follows for directions."""
+    e, which = server.evidence, "Directions within a time step" if server.schema.stretches else "All directions"
+    gain = f"; one variance fits better by {e.gain:.3g}, penalties included" if e.gain > 0 else ""
+    return (
+        f"The data support errors of equal variance ({spread}{gain}).",
+        f"{which} rest on equal error variances: in other units of measurement some might be reversed.",
+    )
+
+
 def basis(server: Server) -> tuple[str, ...]:
     """The decision, its evidence, and the assumptions behind the directions."""
     if len(server.sums):
@@ -448,13 +458,9 @@ def basis(server: Server) -> tuple[str, ...]:
     e = server.evidence
     spread = f"relative spread of the error variances {e.spread:.3g}, of the variables' variances {e.marginal:.3g}"
     if e.equal:
-        gain = f"; one variance fits better by {e.gain:.3g}, penalties included" if e.gain > 0 else ""
-        return (
-            f"The data support errors of equal variance ({spread}{gain}).",
-            "All directions rest on equal error variances: in other units of measurement some might be reversed.",
-        )
+        return _equal_basis(server, spread)
     loss = f"; a variance for each fits better by {-e.gain:.3g}, penalties included" if e.gain <= 0 else ""
-    open_edges, class_edges = len(undirected_edges(server.graph)), int(np.triu(server.graph | server.graph.T).sum())
+    open_edges = len(undirected_edges(server.graph))
     reason = (
         f"Errors of counts ({', '.join(server.schema.counts)}) and of other numbers are not of equal variance"
         if mixes_counts(server.schema)
@@ -462,8 +468,7 @@ def basis(server: Server) -> tuple[str, ...]:
     )
     lines: tuple[str, ...] = (
         f"{reason}: no direction rests on units of measurement.",
-        f"{class_edges - open_edges} of {class_edges} edges have a direction. Those in v-structures, and those that "
-        "follow from them, rest on conditional independences.",
+        "Directions of v-structures, and those that follow from them, rest on conditional independences.",
     )
     lines += ("The search for the class reached its time limit: the graph is the best one until then.",) * server.cut
     if server.misfit > 1:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, NotApplicable
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.folder import read_folder, read_structure
@@ -18,27 +18,40 @@ from fedbnsl.tracking.metrics import known_in
 
 from ..api.learning import learn
 from ..options.prepare import recipe
-from .spec import Cell, DataSource, Learner
+from .spec import Cell, DataSource
 
 LONGEST_REASON = 300
 """maximum length of the reason for a failed run"""
+NOT_APPLICABLE = "not applicable"
+"""the status of a run whose algorithm does not learn from such data"""
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
     """The row of the results for `cell`: scores, costs, and whether the run failed, with the reason.
 
     `cpu` is the CPU time in seconds of all threads and of the programs that the run called, including reading and
-    scoring. A failed run has no scores and no costs.
+    scoring. A failed run has no scores and no costs, and neither has an algorithm that does not learn from such data.
     """
-    row = {"key": cell.key, "data": cell.source.name, "algorithm": cell.learner.name, "seed": cell.seed}
+    row = described(cell)
     begin = _cpu_seconds()
     try:
         found = _by_program(cell) if cell.learner.program else _learned(cell)
+    except NotApplicable as error:
+        return row | {"status": NOT_APPLICABLE, "reason": str(error)}
     except Exception as error:  # one failed run must not end the comparison of the others
         reason = " ".join(str(error).split()) or type(error).__name__
         return row | {"status": "failed", "reason": reason[:LONGEST_REASON]}
     metrics = known_in("results", found) | known_in("benchmark", found)
     return row | {"status": "ok", "reason": ""} | metrics | {"cpu": _cpu_seconds() - begin}
+
+
+def described(cell: Cell) -> dict[str, Any]:
+    """What a row of the results says of its run; with a sweep, also the option, its value, and what is swept."""
+    row = {"key": cell.key, "data": cell.source.name, "algorithm": cell.learner.name, "seed": cell.seed}
+    for part, sweep in (("data", cell.source.sweep), ("algorithm", cell.learner.sweep)):
+        if sweep is not None:
+            row |= {f"swept_{part}": sweep.of, f"{part}_option": sweep.option, f"{part}_value": sweep.value}
+    return row
 
 
 def _cpu_seconds() -> float:
@@ -47,14 +60,19 @@ def _cpu_seconds() -> float:
 
 
 def data_of(source: DataSource, seed: int) -> FederatedData:
-    """The data set of `source` for `seed`."""
+    """The data set of `source` for `seed`; raises `BadInput` as `_run` does for a generator."""
     if source.data is not None:
         return source.data
-    return (
-        read_folder(Path(source.folder))
-        if source.folder
-        else recipe(source.prepare, **source.options, seed=seed).build()
-    )
+    if source.folder:
+        return read_folder(Path(source.folder))
+    if source.prepare:
+        return recipe(source.prepare, **source.options, seed=seed).build()
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "data"
+        _run(source.name, source.generator, source.timeout, {"folder": str(folder), "seed": str(seed)})
+        if not folder.is_dir():
+            raise BadInput(f"{source.name} ended without a folder of data")
+        return read_folder(folder)
 
 
 def _learned(cell: Cell) -> dict[str, Any]:
@@ -71,7 +89,8 @@ def _by_program(cell: Cell) -> dict[str, Any]:
     with TemporaryDirectory() as scratch:
         rows, edges = Path(scratch) / "rows.csv", Path(scratch) / "edges.csv"
         pooled_frame(data).to_csv(rows, index=False)
-        seconds = _run(cell.learner, {"rows": str(rows), "edges": str(edges), "seed": str(cell.seed)})
+        given = {"rows": str(rows), "edges": str(edges), "seed": str(cell.seed)}
+        seconds = _run(cell.learner.name, cell.learner.program, cell.learner.timeout, given)
         if not edges.is_file():
             raise BadInput(f"{cell.learner.name} ended without a file of edges")
         return {**compare(read_structure(edges, data.schema.variables), data.truth), "seconds": seconds}
@@ -87,20 +106,20 @@ def pooled_frame(data: FederatedData) -> pd.DataFrame:
     return frame
 
 
-def _run(learner: Learner, paths: dict[str, str]) -> float:
-    """Run the command of `learner` with these paths, and return its duration in seconds.
+def _run(name: str, command: str, timeout: float, given: dict[str, str]) -> float:
+    """Run the `command` of the program `name` with the `given` paths and seed, and return its duration in seconds.
 
-    Raises `BadInput` if the program does not exist, takes too long, or fails.
+    Raises `BadInput` if the program does not exist, takes longer than `timeout` seconds, or fails.
     """
-    words = [word.format(**paths) for word in shlex.split(learner.program)]
+    words = [word.format(**given) for word in shlex.split(command)]
     begin = time.perf_counter()
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=learner.timeout, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
     except FileNotFoundError:
-        raise BadInput(f"{learner.name}: there is no program {words[0]}") from None
+        raise BadInput(f"{name}: there is no program {words[0]}") from None
     except subprocess.TimeoutExpired:
-        raise BadInput(f"{learner.name} took more than {learner.timeout:g} s") from None
+        raise BadInput(f"{name} took more than {timeout:g} s") from None
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["nothing on stderr"]
-        raise BadInput(f"{learner.name} ended with {done.returncode}: {said[-1]}")
+        raise BadInput(f"{name} ended with {done.returncode}: {said[-1]}")
     return time.perf_counter() - begin

@@ -15,7 +15,7 @@ from fedbnsl.tracking.mlflow.store import log_benchmark
 from fedbnsl.tracking.staging import write_files
 
 from ..servers.environment import prepare_environment
-from .cells import run_cell
+from .cells import described, run_cell
 from .spec import Cell, Spec, spec_of
 from .tables import files_of
 
@@ -92,7 +92,7 @@ def run_benchmark(
         raise BadInput(f"{out}: already exists and is no benchmark; give a new or an empty folder with --out")
     out.mkdir(parents=True, exist_ok=True)
     cells = list(spec.cells())
-    rows = {key: row for key, row in _journal(out).items() if row["status"] == "ok"}
+    rows = {key: row for key, row in _journal(out).items() if row["status"] != "failed"}
     left = [cell for cell in cells if cell.key not in rows]
     with (out / JOURNAL).open("a", encoding="utf-8") as journal:
         for row in _results(left, workers):
@@ -155,6 +155,7 @@ def _in_processes(cells: Iterable[Cell], count: int) -> Iterator[dict[str, Any]]
             if future.status == "finished":
                 yield future.result()
             else:
-                cell = by_future[future]
-                row = {"key": cell.key, "data": cell.source.name, "algorithm": cell.learner.name, "seed": cell.seed}
-                yield row | {"status": "failed", "reason": "its process ended, as for lack of memory"}
+                yield described(by_future[future]) | {
+                    "status": "failed",
+                    "reason": "its process ended, as for lack of memory",
+                }

@@ -3,9 +3,12 @@
     data:
       - study                                       # a folder with truth.csv
       - {prepare: homogeneous, variables: 20, silos: 5, rows: 500}
+      - {prepare: homogeneous, variables: 20, sweep: {rows: [50, 100, 500]}}
+      - {generator: "python draw.py {folder} {seed}", name: drawn}
     algorithms:
       - fed-sparse
       - {algorithm: fed-pc, name: "FedPC, α = .001", alpha: .001}
+      - {algorithm: dp-fed-sparse, sweep: {epsilon: [1, 2, 4]}}
       - {program: "python peer.py {rows} {edges}", name: peer}
     seeds: 10                                       # 0 to 9, or a list
     options: {secure: true}                         # of learn, for all algorithms
@@ -14,7 +17,9 @@
 A `preset` may differ by data set: `preset: {small: paper, large: paper-large}`, with the names of the data sets. Each
 seed is the seed of the prepared data and of the learner. The data of a folder are the same for all seeds. An external
 program reads the rows of all silos from the CSV file {rows}. The program writes the edges that it finds to the CSV file
-{edges}, with the columns source and target, and type if some edges are undirected. {seed} is the seed.
+{edges}, with the columns source and target, and type if some edges are undirected. {seed} is the seed. A generator
+writes a federated data set with a truth.csv to the new folder {folder}, once for each seed. A `sweep` of an option
+stands for one data set or algorithm for each of its values; pictures then show lines over this option.
 """
 
 import json
@@ -45,13 +50,26 @@ TIMEOUT = 3600.0
 
 
 @dataclass(frozen=True)
+class Sweep:
+    """One value of an option that a spec sweeps over, and the name of the data set or algorithm without it."""
+
+    of: str
+    option: str
+    value: float
+
+
+@dataclass(frozen=True)
 class DataSource:
-    """A folder, a data set to prepare for each seed, or a data set in memory."""
+    """A folder, a data set to prepare or to generate for each seed, or a data set in memory."""
 
     name: str
     folder: str = ""
     prepare: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    generator: str = ""
+    """the command of a program that writes the data set of a seed to a folder"""
+    timeout: float = TIMEOUT
+    sweep: Sweep | None = None
     data: FederatedData | None = field(default=None, compare=False, repr=False)
     """a data set in memory, instead of a folder"""
     digest: str = ""
@@ -67,6 +85,7 @@ class Learner:
     params: Mapping[str, Any] = field(default_factory=dict)
     program: str = ""
     timeout: float = TIMEOUT
+    sweep: Sweep | None = None
 
 
 @dataclass(frozen=True)
@@ -81,9 +100,13 @@ class Cell:
     def key(self) -> str:
         """A digest of everything that determines the run, so that a resumed benchmark can skip finished runs."""
         described = asdict(replace(self, source=replace(self.source, data=None)))
-        described["source"] = {key: one for key, one in described["source"].items() if key not in ("data", "digest")}
-        if self.source.digest:
-            described["source"]["digest"] = self.source.digest
+        # What a spec does not use does not change the keys of its runs.
+        unused = {"data": None, "digest": "", "generator": "", "sweep": None}
+        if not self.source.generator:
+            described["source"].pop("timeout")
+        for part in ("source", "learner"):
+            own = described[part].items()
+            described[part] = {key: one for key, one in own if key not in unused or one != unused[key]}
         return sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
@@ -161,9 +184,17 @@ def spec_of(
 
     Raises `BadInput` for an invalid form.
     """
-    sources = tuple(_source(one, beside) for one in _listed(data, "data"))
     common = dict(options or {})
-    learners = tuple(_learner(one, common, timeout) for one in _listed(algorithms, "algorithms"))
+    sources = tuple(
+        replace(_source(one, beside, timeout), sweep=sweep)
+        for given in _listed(data, "data")
+        for one, sweep in _swept(given, "data")
+    )
+    learners = tuple(
+        replace(_learner(one, common, timeout), sweep=sweep)
+        for given in _listed(algorithms, "algorithms")
+        for one, sweep in _swept(given, "algorithms")
+    )
     for kind, names in (("data", [one.name for one in sources]), ("algorithms", [one.name for one in learners])):
         twice = next((one for one in names if names.count(one) > 1), None)
         if twice is not None:
@@ -171,6 +202,26 @@ def spec_of(
     for source, learner in product(sources, learners):
         _on(learner, source)
     return Spec(name, sources, learners, _seeds(seeds), repeats)
+
+
+def _swept(given: Any, key: str) -> Iterator[tuple[Any, Sweep | None]]:
+    """Yield `given` for each value of its `sweep`, with this value; raises `BadInput` for a sweep of another form."""
+    if not isinstance(given, Mapping) or "sweep" not in given:
+        yield given, None
+        return
+    sweep = given["sweep"]
+    if not (isinstance(sweep, Mapping) and len(sweep) == 1 and all(isinstance(one, list) for one in sweep.values())):
+        raise BadInput(
+            f"{key}: sweep is {quoted(str(sweep))}: give one option with a list of numbers: {{rows: [50, 100]}}"
+        )
+    ((option, values),) = sweep.items()
+    if not values or not all(type(one) in (int, float) for one in values):
+        raise BadInput(f"{key}: sweep: {option}: give a list of numbers")
+    rest = {name: value for name, value in given.items() if name != "sweep"}
+    words = " ".join(str(value) for name, value in rest.items() if name in ("prepare", "algorithm"))
+    of = str(rest.get("name", words))
+    for value in values:
+        yield {**rest, "name": f"{of}, {option} {value:g}", str(option): value}, Sweep(of, str(option), float(value))
 
 
 def _listed(given: Any, key: str) -> list[Any]:
@@ -189,27 +240,35 @@ def _seeds(given: Any) -> tuple[int, ...]:
     raise BadInput(f"seeds is {quoted(str(given))}: give their number, or a list of whole numbers from 0")
 
 
-def _source(given: Any, beside: Path) -> DataSource:
+def _source(given: Any, beside: Path, timeout: float) -> DataSource:
     if isinstance(given, str | Path):
         given = {"folder": str(given)}
     if not isinstance(given, Mapping) or "data" in given or _is_tables(given):
         return _in_memory(given)
     options = {str(key): value for key, value in given.items()}
-    name, folder, kind = (options.pop(key, "") for key in ("name", "folder", "prepare"))
-    if bool(folder) == bool(kind):
-        raise BadInput(f"data: {quoted(str(dict(given)))}: give `folder` or `prepare`")
+    name, folder, kind, generator = (options.pop(key, "") for key in ("name", "folder", "prepare", "generator"))
+    if sum(map(bool, (folder, kind, generator))) != 1:
+        raise BadInput(f"data: {quoted(str(dict(given)))}: give `folder`, `prepare` or `generator`")
+    if generator:
+        limit = float(options.pop("timeout", timeout))
+        _check_command("data", generator, {"{folder}": "the path of a new folder", "{seed}": "the seed"}, options)
+        return DataSource(str(name or str(generator).split()[0]), generator=str(generator), timeout=limit)
     if folder:
-        place = beside / str(folder)
-        if options:
-            raise BadInput(f"data: {folder}: unknown key {quoted(next(iter(options)))}")
-        if not place.is_dir():
-            raise BadInput(f"data: {place}: no such folder")
-        return DataSource(str(name or Path(folder).name), folder=str(place.absolute()))
+        return _folder(str(name), str(folder), beside, options)
     if "seed" in options:
         raise BadInput(f"data: {kind}: the seed of prepared data is that of the run: see `seeds`")
     recipe(str(kind), **options, seed=0)
     words = ", ".join(f"{key} {value}" for key, value in options.items())
     return DataSource(str(name or f"{kind}, {words}" if words else name or kind), prepare=str(kind), options=options)
+
+
+def _folder(name: str, folder: str, beside: Path, others: Mapping[str, Any]) -> DataSource:
+    place = beside / folder
+    if others:
+        raise BadInput(f"data: {folder}: unknown key {quoted(next(iter(others)))}")
+    if not place.is_dir():
+        raise BadInput(f"data: {place}: no such folder")
+    return DataSource(name or Path(folder).name, folder=str(place.absolute()))
 
 
 def _is_tables(given: Mapping[Any, Any]) -> bool:
@@ -266,9 +325,15 @@ def _learner(given: Any, common: Mapping[str, Any], timeout: float) -> Learner:
 
 
 def _program(name: str, program: str, timeout: float, others: Mapping[str, Any]) -> Learner:
-    if others:
-        raise BadInput(f"algorithms: {quoted(program)}: unknown key {quoted(next(iter(others)))}")
-    for word in ("{rows}", "{edges}"):
-        if word not in program:
-            raise BadInput(f"algorithms: {quoted(program)}: the command needs {word}, the path of a CSV file")
+    wanted = dict.fromkeys(("{rows}", "{edges}"), "the path of a CSV file")
+    _check_command("algorithms", program, wanted, others)
     return Learner(name or program.split()[0], program=program, timeout=timeout)
+
+
+def _check_command(key: str, command: str, wanted: Mapping[str, str], others: Mapping[str, Any]) -> None:
+    """Raise `BadInput` for a command without one of the words `wanted`, and for `others`: keys that are not known."""
+    if others:
+        raise BadInput(f"{key}: {quoted(command)}: unknown key {quoted(next(iter(others)))}")
+    for word, meaning in wanted.items():
+        if word not in command:
+            raise BadInput(f"{key}: {quoted(command)}: the command needs {word}, {meaning}")

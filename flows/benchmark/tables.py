@@ -9,15 +9,20 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from fedbnsl.algorithms.core.schema import escape_formulas
 from fedbnsl.tracking.metrics import METRICS, shown_in
 from fedbnsl.tracking.pictures.picture import as_png
 
+from .cells import NOT_APPLICABLE
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ROUNDING = 1e-9
+"""spread of values, relative to the largest, that is only rounding"""
 LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}", "ε": r"$\varepsilon$"}
 LATEX |= {"α": r"$\alpha$", "λ": r"$\lambda$", "±": r"$\pm$", "–": "--", "~": r"\textasciitilde{}"}
 LATEX |= {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}"}
@@ -75,8 +80,10 @@ def summaries(rows: pd.DataFrame, metric: str) -> dict[tuple[str, str], Summary]
     for (data, algorithm), values in rows.groupby(["data", "algorithm"], sort=False)[metric]:
         known = values.dropna().astype(float)
         if len(known):
-            spread = float(known.std(ddof=1)) if known.nunique() > 1 else 0.0
+            spread = float(known.std(ddof=1)) if float(np.ptp(known)) > ROUNDING * known.abs().max() else 0.0
             found[str(data), str(algorithm)] = Summary(float(known.mean()), spread, len(known))
+    if METRICS[metric].best is None:
+        return found
     sign = 1.0 if METRICS[metric].best == "least" else -1.0
     for data in dict.fromkeys(data for data, _ in found):
         own = {key: one for key, one in found.items() if key[0] == data}
@@ -103,23 +110,28 @@ def _tables(rows: pd.DataFrame) -> dict[str, tuple[list[str], list[list[Summary 
     return tables
 
 
-def _failures(rows: pd.DataFrame) -> list[str]:
-    failed = rows[rows["status"] == "failed"]
-    return [f"{one.data}, {one.algorithm}, seed {one.seed}: {one.reason}" for one in failed.itertuples()]
+def _without_scores(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """By title, the runs without scores: those that failed, and algorithms that do not learn from the data, once."""
+    failed, other = (rows[rows["status"] == status] for status in ("failed", NOT_APPLICABLE))
+    other = other.drop_duplicates(["data", "algorithm"])
+    return {
+        f"{len(failed)} of {len(rows)} runs failed": [
+            f"{one.data}, {one.algorithm}, seed {one.seed}: {one.reason}" for one in failed.itertuples()
+        ],
+        "Not applicable": [f"{one.data}, {one.algorithm}: {one.reason}" for one in other.itertuples()],
+    }
 
 
 def markdown(rows: pd.DataFrame, name: str) -> str:
-    """All tables in Markdown, and the runs that failed."""
+    """All tables in Markdown, and the runs without scores."""
     parts = [f"# {name}", f"Mean ± standard deviation over {_seeds(rows)}; the best, up to a standard error, in bold."]
     for title, (header, lines) in _tables(rows).items():
         cells = [[_cell(one, "**{}**").replace("|", r"\|") for one in line] for line in lines]
         ruled = [header, ["---"] * len(header), *cells]
         parts.append("\n".join([f"## {title}", "", *(f"| {' | '.join(line)} |" for line in ruled)]))
-    failures = _failures(rows)
-    if failures:
-        parts.append(
-            "\n".join([f"## {len(failures)} of {len(rows)} runs failed", "", *(f"- {one}" for one in failures)])
-        )
+    for title, runs in _without_scores(rows).items():
+        if runs:
+            parts.append("\n".join([f"## {title}", "", *(f"- {one}" for one in runs)]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -152,6 +164,48 @@ def _escaped(text: str) -> str:
 
 
 def drawn(rows: pd.DataFrame, metric: str) -> "Figure":
+    """The picture of `metric`: lines over the option of a sweep, if the spec has one, and else means by data set."""
+    known = rows.dropna(subset=[metric])
+    if "swept_data" in rows and rows["swept_data"].notna().all():
+        return _drawn_over(known.assign(panel=known["swept_data"], line=known["algorithm"]), metric, "data")
+    if "swept_algorithm" in rows:
+        line = known["swept_algorithm"].fillna(known["algorithm"])
+        return _drawn_over(known.assign(panel=known["data"], line=line), metric, "algorithm")
+    return _drawn_by_data(rows, metric)
+
+
+def _drawn_over(rows: pd.DataFrame, metric: str, part: str) -> "Figure":
+    """Lines over the swept option of the data sets or algorithms (`part`): means with standard deviations over seeds.
+
+    Each `panel` of the rows has axes of its own, with lines by `line`. What has no value of the option is a dashed
+    horizontal line.
+    """
+    from matplotlib.figure import Figure
+
+    panels = list(rows.groupby("panel", sort=False))
+    figure = Figure(figsize=(max(4.2 * len(panels), 4.8), 3.6), layout="constrained")
+    grid = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    colours = {name: f"C{k % 10}" for k, name in enumerate(dict.fromkeys(rows["line"]))}
+    for axes, (title, own) in zip(grid, panels, strict=True):
+        for name, line in own.groupby("line", sort=False):
+            points = line.groupby(f"{part}_value")[metric].agg(["mean", "std"]).fillna(0.0)
+            if len(points):
+                style = {"fmt": "o-", "markersize": 4, "capsize": 2, "color": colours[name], "label": name}
+                axes.errorbar(points.index, points["mean"], points["std"], **style)
+            else:
+                axes.axhline(line[metric].mean(), linestyle="--", color=colours[name], label=name)
+        values = own[f"{part}_value"].dropna()
+        if (values > 0).all() and values.max() >= 10 * values.min():
+            axes.set_xscale("log")
+        axes.set(title=title, xlabel=", ".join(own[f"{part}_option"].dropna().unique()))
+        axes.grid(alpha=0.3)
+    grid[0].set_ylabel(METRICS[metric].heading)
+    by_name = {name: one for axes in grid for one, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(by_name.values(), by_name, loc="outside upper center", ncols=min(len(by_name), 4), frameon=False)
+    return figure
+
+
+def _drawn_by_data(rows: pd.DataFrame, metric: str) -> "Figure":
     """The values of `metric` by data set and algorithm: means with standard deviations, and a dot for each seed."""
     from matplotlib.figure import Figure
 

@@ -9,7 +9,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO, choices
 from fedbnsl.algorithms.core.schema import FloatArray, Kind, Schema
 from fedbnsl.algorithms.core.spec import ANY_ROWS, AlgorithmSpec, Feature
-from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.errors import BadInput, NotApplicable, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import require_row_wise
 from fedbnsl.data.folder.about import parse_transforms
@@ -61,7 +61,7 @@ def _check_data(job: Job, schema: Schema) -> None:
     for demand, (holds, fault) in demands.items():
         if holds and demand not in (*entry.kinds, *entry.takes):
             remedies = (suitable_algorithms(job, schema, demand), REMEDIES.get(demand, ""))
-            raise BadInput(f"{name} {fault}: {', or '.join(filter(None, remedies))}")
+            raise NotApplicable(f"{name} {fault}: {', or '.join(filter(None, remedies))}")
 
 
 def suitable_algorithms(job: Job, schema: Schema, demand: Kind | Feature) -> str:
@@ -96,7 +96,7 @@ def check(job: Job, schema: Schema) -> None:
     _check_data(job, schema)
     _check_experiments(job, schema)
     if entry.needs_truth and job.truth is None:
-        raise BadInput(f"{name} uses the true graph to choose, and {job.dataset} has no truth.csv")
+        raise NotApplicable(f"{name} uses the true graph to choose, and {job.dataset} has no truth.csv")
     algorithm = registry.build(job.spec)
     if entry.pooled and job.settings.secure:
         raise BadInput(f"--secure: {name} pools all rows in one place, so there is nothing to mask")

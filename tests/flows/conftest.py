@@ -79,7 +79,7 @@ def without_pictures(request, monkeypatch):
     for name in DRAWN:
         monkeypatch.setattr(f"fedbnsl.tracking.report.drawings.{name}", lambda *shown, **how: None)
     monkeypatch.setattr("fedbnsl.tracking.report.drawings.as_png", lambda figure: PIXEL)
-    monkeypatch.setattr("fedbnsl.tracking.report.drawings.as_svg", lambda figure, label: "<svg></svg>")
+    monkeypatch.setattr("fedbnsl.tracking.report.drawings.as_svg", lambda *shown: "<svg></svg>")
 
 
 @pytest.fixture

@@ -63,6 +63,7 @@ SIGNS = {
     "additive errors": ("by additive errors", "p"),
     "background knowledge": ("by knowledge", "s"),
     "experiments": ("by experiments", "D"),
+    "time": ("by time", ">"),
 }
 """by what the direction of an edge rests on, its words in the legend, and the sign on the line"""
 
@@ -100,8 +101,8 @@ def draw_graph(
         _draw_edge(axes, edge, route, downwards, pen(edge))
         if marks.is_required(edge):
             _draw_band(axes, route)
-        basis = marks.basis.get((edge.source, edge.target), "")
-        if basis not in ("", *usual) and edge.category != "missing":
+        basis = marks.basis_of(edge)
+        if basis not in ("", *usual):
             colour = STYLES[edge.category].colour
             axes.plot(*route_middle(route), SIGNS[basis][1], c=colour, ls="", ms=5.5, mfc="white", zorder=4)
     for variable, name, (x, y), box in zip(variables, names, layout.centres, layout.widths, strict=True):

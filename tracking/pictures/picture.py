@@ -69,11 +69,14 @@ def as_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:
     return buffer.getvalue()
 
 
-def as_svg(figure: "Figure", label: str) -> str:
+def as_svg(figure: "Figure", label: str, words: str = "") -> str:
     """The figure as an SVG element for a page, without references to other files.
 
-    `label` distinguishes the element ids of this figure from the ids of other figures on the page.
+    `label` distinguishes the element ids of this figure from the ids of other figures on the page. `words` say what the
+    picture shows, for readers who do not see it.
     """
+    from html import escape
+
     import matplotlib as mpl
 
     buffer = StringIO()
@@ -84,7 +87,8 @@ def as_svg(figure: "Figure", label: str) -> str:
     element = element[element.index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
     element = re.sub(r'\s+xmlns(:\w+)?="[^"]*"', "", element)
-    return element.replace("<svg", '<svg style="max-width:100%;height:auto"', 1)
+    shown = f'role="img" aria-label="{escape(words)}"' if words else 'aria-hidden="true"'
+    return element.replace("<svg", f'<svg {shown} style="max-width:100%;height:auto"', 1)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedbnsl.algorithms.core.knowledge import Arc
-from fedbnsl.algorithms.graphs.edges import Category, Edge, count
+from fedbnsl.algorithms.graphs.edges import Category, Edge, EdgeKey, count, key_of
 from fedbnsl.algorithms.graphs.strengths import Strengths
 
 from .layout import IndexArc, reverse_feedback_arcs, topological
@@ -112,8 +112,8 @@ class Marks:
     """shares of resamples, which determine the width of lines"""
     doubted: Collection[Arc] = ()
     """arcs whose direction is not believed, whatever the resamples say"""
-    basis: Mapping[Arc, str] = field(default_factory=dict)
-    """by arc within a time step, what its direction rests on"""
+    basis: Mapping[EdgeKey, str] = field(default_factory=dict)
+    """what the direction of an edge rests on"""
     required: Collection[Arc] = ()
     """arcs that background knowledge required"""
     not_identified: Collection[Arc] = ()
@@ -138,9 +138,13 @@ class Marks:
         return edge.category != "missing" and (edge.source, edge.target) in self.required
 
     def bases(self, edges: Iterable[Edge]) -> list[tuple[str, int]]:
-        """What the directions of the learned `edges` rest on, with the number of edges, the most frequent first."""
-        known = ((edge.source, edge.target) for edge in edges if edge.category != "missing")
-        return Counter(self.basis[arc] for arc in known if arc in self.basis).most_common()
+        """What the directions of the learned `edges` rest on, the most frequent first; without doubtful directions."""
+        return Counter(basis for edge in edges if (basis := self.basis_of(edge))).most_common()
+
+    def basis_of(self, edge: Edge) -> str:
+        """What the direction of a learned edge rests on; empty if it has none, and if it is doubtful."""
+        known = edge.category != "missing" and not self.doubtful(edge)
+        return self.basis.get(key_of(edge), "") if known else ""
 
 
 NO_MARKS = Marks()

@@ -2,6 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from fedbnsl.algorithms.core.schema import pluralize
+from fedbnsl.algorithms.graphs.edges import key_of
+
 from ..pictures.delays import draw_delays
 from ..pictures.picture import (
     MAX_UNROLLED_VARIABLES,
@@ -24,12 +27,11 @@ MAX_SILO_PICTURES, MAX_SILO_VARIABLES = 6, 20
 
 def marks_of(result: RunResult) -> Marks:
     """What pictures show of a run's edges and variables: strengths, doubts, knowledge, labels and targets."""
-    arcs = {(edge.source, edge.target): edge for edge in result.edges.within}
-    believed = {arc: edge for arc, edge in arcs.items() if arc not in result.doubted}
+    believed = [edge for edge in result.edges if (edge.source, edge.target) not in result.doubted]
     return Marks(
         strengths_in(result),
         result.doubted,
-        {arc: basis for arc, edge in believed.items() if (basis := result.basis_of(edge))},
+        {key_of(edge): basis for edge in believed if (basis := result.basis_of(edge))},
         result.knowledge.required,
         result.not_identified,
         result.labelled,
@@ -47,12 +49,13 @@ def graph_svg(result: RunResult) -> str | None:
     """The graph; None for a dynamic structure of too many variables to draw over time."""
     if result.structure.lags and len(result.structure.variables) > MAX_UNROLLED_VARIABLES:
         return None
-    return as_svg(draw_result(result), "structure")
+    edges = f"{pluralize(len(result.structure.variables), 'variable')} and {pluralize(len(result.edges), 'edge')}"
+    return as_svg(draw_result(result), "structure", f"The graph of {edges}, which the table of edges lists")
 
 
 def matrices_svg(result: RunResult) -> str:
     """The matrices of a dynamic structure, compared with those of the truth."""
-    return as_svg(draw_matrices(result.compared_edges), "matrices")
+    return as_svg(draw_matrices(result.compared_edges), "matrices", "Matrices of the weights within and across time")
 
 
 def silo_svgs(result: RunResult) -> list[tuple[str, str]]:
@@ -60,18 +63,21 @@ def silo_svgs(result: RunResult) -> list[tuple[str, str]]:
     if len(result.structure.variables) > (MAX_UNROLLED_VARIABLES if result.structure.lags else MAX_SILO_VARIABLES):
         return []
     silos = sorted(result.local_structures)[:MAX_SILO_PICTURES]
-    return [(one, as_svg(draw_structure(result.local_edges[one]), f"silo-{k}")) for k, one in enumerate(silos)]
+    drawn = {one: draw_structure(result.local_edges[one]) for one in silos}
+    return [(one, as_svg(drawn[one], f"silo-{k}", f"The graph of {one}")) for k, one in enumerate(silos)]
 
 
 def delays_svg(result: RunResult) -> str | None:
     """The delays of a Hawkes process; None for other models, and without a delay."""
     process = result.parameters.intensities
-    return as_svg(draw_delays(process, result.edges), "delays") if process and process.delay else None
+    if not process or not process.delay:
+        return None
+    return as_svg(draw_delays(process, result.edges), "delays", "The delays between causes and effects")
 
 
 def rounds_svg(result: RunResult) -> str:
     """The measures of the rounds."""
-    return as_svg(draw_rounds(result.rounds), "rounds")
+    return as_svg(draw_rounds(result.rounds), "rounds", "The measures of the rounds, which rounds.csv lists")
 
 
 def structure_png(result: RunResult) -> bytes:

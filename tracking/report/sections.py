@@ -17,11 +17,12 @@ import numpy as np
 
 from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.core.protocol import ENDED_EARLY, Outcome
-from fedbnsl.algorithms.core.schema import pluralize
+from fedbnsl.algorithms.core.schema import listed, pluralize
 from fedbnsl.algorithms.graphs.compare import summary_graph
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, weighted
 from fedbnsl.algorithms.graphs.strengths import SURE
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
+from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES
 
 from ..comparison import COUNTED
 from ..kept_files import with_format
@@ -179,12 +180,21 @@ KIND_NOTES = {
     "other variable, a plain end at X that it does, and a circle that the data do not decide. Arrowheads at both ends "
     "indicate a hidden common cause.",
 }
-RESAMPLED_LINES = (
-    "Thicker lines are edges found in more resamples. Pale lines are unstable edges: at most half of the resamples "
-    f"have them. An arrowhead is hollow if fewer than {100 * SURE:.0f} % of the resamples with the edge agree with its "
-    "direction, or if it points at a variable that nothing in a table can cause. A line without arrowheads has no "
-    "direction, because the data do not determine it."
-)
+
+
+def _lines_of_graph(result: RunResult, width: str) -> str:
+    """What the width, the paleness and the heads of lines mean; `width` says it without resamples."""
+    found, doubted = result.confidence, sorted({target for _, target in result.doubted})
+    if found:
+        width = (
+            f"The graph was learned again from {found.strengths.structures} resamples (random halves of the rows). "
+            "Thicker lines are edges found in more of them. Pale lines are unstable edges: at most half of the "
+            f"resamples have them. An arrowhead is hollow if fewer than {100 * SURE:.0f} % of the resamples with the "
+            "edge agree with its direction. A line without arrowheads has no direction, because the data do not "
+            "determine it."
+        )
+    doubt = f"Arrowheads at {listed(doubted)} are hollow because nothing in a table can cause it." * bool(doubted)
+    return f"{width} {doubt}".strip()
 
 
 def _graph_lines(result: RunResult) -> Iterator[str]:
@@ -222,7 +232,7 @@ def _graph_over_time(result: RunResult) -> Iterator[Block]:
         )
     drawing = graph_svg(result)
     if drawing:
-        widths = RESAMPLED_LINES if result.confidence else "Thicker lines are stronger edges of the same kind."
+        widths = _lines_of_graph(result, "Thicker lines are stronger edges of the same kind.")
         yield note(
             "Each column is one time step. An arrow from an earlier column means that the past of a variable affects "
             "another variable or itself. An arrow to the right of the last column is an effect within one step; it "
@@ -249,7 +259,7 @@ def _graph_of_rows(result: RunResult) -> Iterator[Block]:
     else:
         widths = "Thicker lines are stronger edges." if weighted(structure) else ""
         causes = "Causes are above their effects." if structure.kind == "dag" else ""
-        yield note(" ".join((causes, RESAMPLED_LINES if result.confidence else widths)).strip())
+        yield note(f"{causes} {_lines_of_graph(result, widths)}".strip())
     if drawing:
         yield Pictures([("", drawing)])
     if not large:
@@ -264,7 +274,7 @@ def _statements(result: RunResult) -> Iterator[Block]:
     if result.structure.kind == "pag":
         text = "Each sentence describes one edge by its marks."
     else:
-        which = f"The {len(found.sentences)} strongest edges" if found.weaker else "The edges"
+        which = f"The {len(found.sentences)} edges with the largest effects" if found.weaker else "The edges"
         text = (
             f"{which}, each with the direct effect of one "
             f"{'event type' if result.schema.kind == 'events' else 'variable'} on another in the fitted model. The "
@@ -272,12 +282,14 @@ def _statements(result: RunResult) -> Iterator[Block]:
         )
         if found.intervals:
             text += " Intervals assume that the graph is correct."
-        if result.schema.transforms:
-            text += f" Transformed columns ({', '.join(result.schema.transforms)}) are in transformed units."
+        scores = [name for name, one in result.schema.transforms.items() if one == NORMAL_SCORES]
+        back = [name for name in result.schema.transforms if name not in scores]
+        text += f" Effects on or of {', '.join(back)} are computed back to the units of the data." * bool(back)
+        text += f" {', '.join(scores)}: effects are in normal scores within each silo." * bool(scores)
     yield note(text)
     yield StatementList(found.sentences)
     if found.weaker:
-        yield note(f"{pluralize(found.weaker, 'weaker edge')}: see the table of edges.")
+        yield note(f"{pluralize(found.weaker, 'edge')} with smaller effects: see the table of edges.")
     if found.unstable:
         unstable = pluralize(found.unstable, "edge")
         yield note(f"Not described: {unstable} that at most half of the resamples have.")
@@ -295,6 +307,12 @@ def _trust(result: RunResult) -> Iterator[Block]:
         yield Paragraph("The diagnoses of the data have no findings.")
     for line in result.fit.lines:
         yield Paragraph(line)
+    doubtful = sum(map(marks_of(result).doubtful, result.edges))
+    if doubtful:
+        yield Paragraph(
+            f"{pluralize(doubtful, 'direction')} {'are' if doubtful > 1 else 'is'} doubtful. What decides directions: "
+            "knowledge of their order (--tiers, --no-parents, --required), an experiment, or more rows."
+        )
     if result.confidence:
         yield Paragraph(
             "The share of resamples with an edge measures how much the graph would change with other rows. It does not "
@@ -633,7 +651,7 @@ def _privacy(result: RunResult) -> Iterator[Block]:
     privacy = result.privacy
     yield Heading("Privacy")
     if privacy is None:
-        yield Paragraph("This run had no privacy budget: replies are exact, without added noise.")
+        yield Paragraph("This run had no privacy budget: no noise was added.")
     for line in _broken_promise(result):
         yield Paragraph(line, "warning")
     for line in _masked(result):

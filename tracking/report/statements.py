@@ -20,7 +20,7 @@ from fedbnsl.algorithms.effects.answer import (
     effect_of,
     model_estimator,
 )
-from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, weighted
+from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, key_of, weighted
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, inverse
@@ -83,20 +83,21 @@ def _described(result: RunResult, edges: list[Edge]) -> Iterator[Statement]:
             doubt = f"nothing in a table can cause {edge.target}, so the direction of the graph is doubtful"
             yield Statement(edge, f": the two variables depend on each other; {doubt}{_support(result, edge)}.")
         elif result.structure.kind == "pag":
-            yield Statement(edge, f"{_pag_sentence(edge)}{_support(result, edge)}.")
+            yield Statement(edge, f"{_pag_sentence(edge)}{_evidence(result, edge)}{_support(result, edge)}.")
         elif network is not None and network.lags and network.linear:
             yield _over_time(result, network, edge)
         else:
             one = (sizes.largest(edge) if len(edges) <= MAX_ESTIMATED else None) or _by_weight(result, edge)
-            yield Statement(edge, f"{_direction(edge)}{one.text}{_support(result, edge)}.", one.size)
+            yield Statement(edge, f"{_direction(result, edge, one.arc)}{one.text}{_support(result, edge)}.", one.size)
 
 
 @dataclass(frozen=True)
 class _Size:
-    """An effect in words, and its size as in `Statement`."""
+    """An effect in words, its size as in `Statement`, and its cause and outcome."""
 
     text: str
     size: float | None = None
+    arc: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -179,8 +180,7 @@ class _Sizes:
             return None
         best = max(found, key=lambda one: abs(one.value or 0.0))
         scale = 1.0 if self.estimator.levels(y) else float(self.sd[j]) or 1.0
-        read = "" if edge.directed else f" If the direction is {x} → {y}, then"
-        return _Size(f"{read} {self._sentence(best, numeric=numeric)}", abs(best.value or 0.0) / scale)
+        return _Size(f" {self._sentence(best, numeric=numeric)}", abs(best.value or 0.0) / scale, (x, y))
 
     def _contrasts(self, i: int, levels: tuple[str, ...]) -> list[tuple[str, str] | None]:
         """Pairs of levels of variable `i` that are not rare; None stands for each level against the first level."""
@@ -270,10 +270,14 @@ def _by_weight(result: RunResult, edge: Edge) -> _Size:
     )
 
 
-def _direction(edge: Edge) -> str:
-    if edge.directed:
+def _direction(result: RunResult, edge: Edge, arc: tuple[str, str] | None) -> str:
+    """The begin of a sentence on an edge; without a believed direction, the effect is that of `arc`, if it is true."""
+    strengths = strengths_in(result)
+    if edge.directed and not (strengths is not None and strengths.doubtful(edge)):
         return ":"
-    return ": the two variables depend on each other, but the data do not determine the direction."
+    why = "the direction is doubtful" if edge.directed else "the data do not determine the direction"
+    read = f" If the direction is {arc[0]} → {arc[1]}, then" if arc else ""
+    return f": the two variables depend on each other, but {why}.{read}"
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -289,7 +293,8 @@ def _over_time(result: RunResult, network: Network, edge: Edge) -> Statement:
     steps = f"{edge.lag} step{'s' * (edge.lag > 1)} earlier" if isinstance(edge, LaggedEdge) else "at the same step"
     more = "higher" if weight >= 0 else "lower"
     text = (
-        f"{_direction(edge)} with {edge.source} higher by {spread:.3g} (one standard deviation) {steps}, {edge.target} "
+        f"{_direction(result, edge, (edge.source, edge.target))} with {edge.source} higher by {spread:.3g} (one "
+        f"standard deviation) {steps}, {edge.target} "
         f"is {more} by {abs(weight) * spread:.3g} on average, its other causes held fixed{_support(result, edge)}."
     )
     total = float(np.sqrt(network.spreads[j])) or 1.0
@@ -310,17 +315,24 @@ def _pag_sentence(edge: Edge) -> str:
     return ": they depend on each other in rows that were selected by a common effect"
 
 
+def _evidence(result: RunResult, edge: Edge) -> str:
+    """The largest p-value of the independence tests of an edge of a PAG, as a part of a sentence, if it is known."""
+    tested = result.edge_figures.get(key_of(edge))
+    largest = tested and tested.largest_p_value
+    return "" if largest is None else f"; the largest p-value of their tests is {largest:.2g}"
+
+
 def _support(result: RunResult, edge: Edge) -> str:
     """The share of resamples with the edge and its direction, as the end of a sentence; empty without resamples."""
     strengths = strengths_in(result)
     if strengths is None:
         return ""
     strength, direction = strengths.strength_and_direction(edge)
-    joined = f"; found in {_percent(strength)} of the resamples"
-    if direction is None or not edge.directed or isinstance(edge, LaggedEdge) or direction > ALL_SHARE:
+    joined = f"; found in {_share(strength, '')}{strengths.structures} resamples"
+    if direction is None or not edge.directed or isinstance(edge, LaggedEdge):
         return joined
-    return f"{joined}, of which {_percent(direction)} have this direction"
+    return f"{joined}, {_share(direction, 'them ')}with this direction"
 
 
-def _percent(share: float) -> str:
-    return "all" if share > ALL_SHARE else f"{100 * share:.0f} %"
+def _share(share: float, of: str) -> str:
+    return "all " if share > ALL_SHARE else f"{100 * share:.0f} % of {of}"

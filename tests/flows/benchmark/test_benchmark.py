@@ -15,7 +15,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.benchmark.cells import pooled_frame
 from fedbnsl.flows.benchmark.runner import JOURNAL
 from fedbnsl.flows.benchmark.spec import read_spec, spec_of
-from fedbnsl.flows.benchmark.tables import latex, markdown, summaries
+from fedbnsl.flows.benchmark.tables import drawn, latex, markdown, summaries
 from fedbnsl.tracking.mlflow.store import log_benchmark
 from tests.flows.commands import run
 
@@ -314,3 +314,68 @@ def test_a_preset_has_the_settings_of_the_paper(tmp_path):
     assert (found.rows["status"] == "ok").all()
     one, other = found.rows["bytes_up"]
     assert one != other
+
+
+GENERATOR = """
+import sys
+from fedbnsl import prepare
+prepare("homogeneous", sys.argv[1], variables=4, silos=2, rows=100, seed=int(sys.argv[2]))
+"""
+
+
+def test_a_program_writes_the_data_of_each_seed(tmp_path):
+    (tmp_path / "draw.py").write_text(GENERATOR)
+    drawn = {"generator": f"{sys.executable} {tmp_path / 'draw.py'} {{folder}} {{seed}}", "name": "drawn"}
+    silent = {"generator": "true {folder} {seed}", "name": "silent"}
+    found = benchmark([drawn, silent], "secure-sum", seeds=2, out=tmp_path / "out", workers=0).rows
+    for seed in (0, 1):
+        data = prepare("homogeneous", variables=4, silos=2, rows=100, seed=seed)
+        row = found[(found["data"] == "drawn") & (found["seed"] == seed)].iloc[0]
+        assert row["shd"] == learn(data, "secure-sum", seed=seed, bootstrap=0).metrics["shd"]
+    assert set(found[found["data"] == "silent"]["reason"]) == {"silent ended without a folder of data"}
+    with pytest.raises(BadInput, match=r"needs \{seed\}, the seed"):
+        spec_of([{"generator": "x {folder}"}], ["secure-sum"])
+
+
+def test_an_algorithm_for_other_data_is_not_applicable_once_and_has_not_failed(tmp_path):
+    found = benchmark(DRAWN, ["secure-sum", "fdbnl"], seeds=3, out=tmp_path / "out", workers=0).rows
+    assert set(found[found["algorithm"] == "fdbnl"]["status"]) == {"not applicable"}
+    text = (tmp_path / "out" / "tables.md").read_text()
+    assert text.count("fdbnl learns from time-series data") == 1
+    assert "runs failed" not in text
+    before = (tmp_path / "out" / JOURNAL).read_text()
+    benchmark(DRAWN, ["secure-sum", "fdbnl"], seeds=3, out=tmp_path / "out", workers=0)
+    assert (tmp_path / "out" / JOURNAL).read_text() == before, "nothing is run again"
+
+
+def test_a_sweep_is_a_run_for_each_value_and_lines_in_pictures(tmp_path):
+    rest = {name: value for name, value in DRAWN.items() if name != "rows"}
+    swept = {**rest, "sweep": {"rows": [50, 600]}}
+    found = benchmark(swept, ["secure-linear", "secure-sum"], seeds=2, out=tmp_path / "out", workers=0).rows
+    assert set(found["data"]) == {"drawn, rows 50", "drawn, rows 600"}
+    one = learn(prepare("homogeneous", variables=6, silos=3, rows=50, seed=1), "secure-sum", seed=1, bootstrap=0)
+    row = found[(found["data_value"] == 50) & (found["seed"] == 1) & (found["algorithm"] == "secure-sum")].iloc[0]
+    assert row["shd"] == one.metrics["shd"]
+    (axes,) = drawn(found, "shd").axes
+    assert axes.get_xlabel() == "rows"
+    assert {line.get_label() for line in axes.containers} == {"secure-linear", "secure-sum"}
+    assert all(sorted(line[0].get_xdata()) == [50, 600] for line in axes.containers)
+    private = {"algorithm": "dp-fed-sparse", "sweep": {"epsilon": [8, 40]}}
+    mixed = benchmark(DRAWN, [private, "secure-sum"], out=tmp_path / "mixed", workers=0).rows
+    (axes,) = drawn(mixed, "shd").axes
+    assert axes.get_xlabel() == "epsilon"
+    assert [line.get_label() for line in axes.lines if line.get_linestyle() == "--"] == ["secure-sum"]
+
+
+@pytest.mark.parametrize("sweep", [3, {}, {"rows": 5}, {"rows": []}, {"rows": ["a"]}, {"rows": [1], "silos": [2]}])
+def test_a_sweep_of_another_form_is_refused(sweep):
+    with pytest.raises(BadInput, match=r"^data: sweep"):
+        spec_of([{"prepare": "homogeneous", "sweep": sweep}], ["secure-sum"])
+
+
+def test_a_spread_of_rounding_is_none_and_a_chosen_epsilon_is_not_best():
+    rows = pd.DataFrame({"data": "d", "algorithm": ["a", "a", "b", "b"], "seed": [0, 1, 0, 1]})
+    rows = rows.assign(shd=[3.0, 3.0 + 1e-15, 4.0, 5.0], epsilon=[1.0, 1.0, 2.0, 2.0], status="ok", reason="")
+    assert summaries(rows, "shd")["d", "a"].text == "3 ± 0"
+    assert not any(one.best for one in summaries(rows, "epsilon").values())
+    assert "**1 ± 0**" not in markdown(rows, "x")

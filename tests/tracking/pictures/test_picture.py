@@ -211,8 +211,7 @@ def legend_of(figure):
 
 
 def test_every_basis_of_a_direction_has_a_sign():
-    """A time is not among them: it is the direction of every edge across time."""
-    assert set(SIGNS) == {*BASES.values(), "background knowledge", "experiments"}
+    assert set(SIGNS) == {*BASES.values(), "background knowledge", "experiments", "time"}
     assert len({sign for _, sign in SIGNS.values()}) == len(SIGNS)
 
 
@@ -220,11 +219,12 @@ def test_a_direction_has_a_sign_for_what_it_rests_on_except_the_usual_one():
     structure = Structure(("w", "x", "y", "z"), matrix(4, [(0, 1), (0, 2), (0, 3)]))
     usual, known = "equal variances", "background knowledge"
     figure = draw_structure(
-        ClassifiedEdges(structure), marks=Marks(basis={("w", "x"): usual, ("w", "y"): known, ("w", "z"): usual})
+        ClassifiedEdges(structure),
+        marks=Marks(basis={("w", "x", 0): usual, ("w", "y", 0): known, ("w", "z", 0): usual}),
     )
     assert legend_of(figure)[1:] == ["2 by equal variances", "1 by knowledge"]
     assert [line.get_marker() for line in figure.axes[0].lines] == [SIGNS[known][1]]
-    assert not draw_structure(ClassifiedEdges(structure), marks=Marks(basis={("w", "x"): usual})).axes[0].lines
+    assert not draw_structure(ClassifiedEdges(structure), marks=Marks(basis={("w", "x", 0): usual})).axes[0].lines
 
 
 @pytest.mark.parametrize("kind", ["graph", "over time"])
@@ -241,9 +241,10 @@ def test_a_doubted_direction_is_hollow_without_resamples_too(kind):
 def test_a_legend_takes_more_rows_rather_than_a_wide_figure(d):
     names = tuple(f"v{k}" for k in range(d))
     structure = Structure(names, matrix(d, [(k, k + 1) for k in range(d - 1)]))
-    arcs = [(names[k], names[k + 1]) for k in range(d - 1)]
-    bases = dict(zip(arcs, [*SIGNS][: len(arcs)], strict=False))
-    figure = draw_structure(ClassifiedEdges(structure), marks=Marks(basis=bases, doubted=set(arcs), labels=names[:1]))
+    keys = [(*sorted(names[k : k + 2]), 0) for k in range(d - 1)]
+    bases = dict(zip(keys, SIGNS, strict=False))
+    doubted = {(names[0], names[1])}
+    figure = draw_structure(ClassifiedEdges(structure), marks=Marks(basis=bases, doubted=doubted, labels=names[:1]))
     figure.canvas.draw()
     legend = figure.axes[0].get_legend().get_window_extent()
     assert figure.get_figwidth() <= 6

@@ -1,7 +1,9 @@
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import get_args
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -135,3 +137,25 @@ def test_every_outcome_of_a_run_has_its_words(outcome):
         "cancelled": "The run was cancelled",
     }
     assert ends[outcome] in said
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_report_can_be_read_by_keyboard_and_by_ear(name):
+    """Regions that scroll take the focus, pictures have words, headings descend one level at a time."""
+    html = re.sub(r"<script.*?</script>|<style>.*?</style>", "", report_html(RUNS[name]), flags=re.DOTALL)
+    html = (
+        re.sub(r"<(meta[^>]*)>", r"<\1/>", html).replace("xlink:", "").replace(" hidden>", ">").replace(" open>", ">")
+    )
+    page = ElementTree.fromstring(html.removeprefix("<!doctype html>").replace("scope=col", 'scope="col"'))
+    assert page.get("lang") == "en"
+    (main,) = page.iter("main")
+    for place in main.iter("div"):
+        if "table" in (place.get("class") or "").split():
+            assert (place.get("tabindex"), place.get("role")) == ("0", "group")
+            assert place.get("aria-label")
+    for picture in main.iter("svg"):
+        assert (picture.get("role"), bool(picture.get("aria-label"))) == ("img", True)
+    assert all(head.get("scope") == "col" and head.text for head in main.iter("th"))
+    levels = [int(one.tag[1]) for one in main.iter() if re.fullmatch(r"h\d", one.tag)]
+    assert levels[0] == 1
+    assert all(later <= earlier + 1 for earlier, later in pairwise(levels))

@@ -92,7 +92,7 @@ def test_unstable_edges_are_counted_and_not_stated():
     found = statements(run(structure, network, strengths))
     assert [one.edge.text for one in found.sentences] == ["a → b"]
     assert found.unstable == 1
-    assert found.sentences[0].text.endswith("; found in all of the resamples.")
+    assert found.sentences[0].text.endswith("; found in all 10 resamples, all with this direction.")
     html = report_html(run(structure, network, strengths))
     assert "Not described: 1 edge that at most half of the resamples have." in " ".join(html.split())
 
@@ -101,7 +101,7 @@ def test_the_share_of_a_direction_is_said_where_it_is_not_all():
     structure, network = chain()
     turned = Structure(NAMES, np.where(structure.weights == 2, 0, structure.weights) + np.diag([2.0, 0], -1))
     (first, _) = statements(run(structure, network, edge_strengths([structure] * 7 + [turned] * 3))).sentences
-    assert first.text.endswith("; found in all of the resamples, of which 70 % have this direction.")
+    assert first.text.endswith("; found in all 10 resamples, 70 % of them with this direction.")
 
 
 def test_no_sentence_is_about_a_level_that_hardly_any_row_has():
