@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import FloatArray, Schema, listed
 from fedbnsl.algorithms.diagnosis.columns import transform_excess
 from fedbnsl.algorithms.statistics.moments import chunks
+from fedbnsl.algorithms.statistics.transforms import transform_gain
 
 from ..federated import FederatedData
 from .about import Declared, Reading, declarations
@@ -456,24 +457,16 @@ def _evidence_of_logarithm(schema: Schema, parts: Sequence[FloatArray], place: i
     low, high = np.quantile(column, (0.25, 0.75))
     far = (high / low) ** MAX_FAR  # such as halves of detection limits, whose logarithms say nothing
     near = [part[(part[:, place] >= low / far) & (part[:, place] <= high * far)] for part in parts]
-    if transform_excess(schema, _dependence(near, place) - _dependence(near, None)) <= 1:
+    if transform_excess(schema, _logarithm_gain(near, place)) <= 1:
         return ""
     return f"skewness {skewness:.2f}, that of the logarithms {of_logarithms:.2f}"
 
 
-def _dependence(parts: Sequence[FloatArray], logarithm: int | None) -> float:
-    """−½ ln |R| of the correlations within silos, with the logarithm of one column; 0 for too few rows."""
-    centred = []
-    for part in parts:
-        rows = part[~np.isnan(part).any(axis=1)]
-        if logarithm is not None:
-            rows = rows.copy()
-            rows[:, logarithm] = np.log(rows[:, logarithm])
-        centred.append(rows - rows.mean(axis=0) if len(rows) else rows)
-    rows = np.concatenate(centred)
-    if len(rows) <= rows.shape[1] + len(parts):
-        return 0.0
-    return float(-0.5 * np.linalg.slogdet(np.atleast_2d(np.corrcoef(rows, rowvar=False)))[1])
+def _logarithm_gain(parts: Sequence[FloatArray], place: int) -> float:
+    """By how much the logarithm of one column strengthens linear relations within the silos, in nats a row."""
+    rows = [len(part) for part in parts]
+    gains = [transform_gain(part, {place: "log"}) if len(part) > part.shape[1] else 0.0 for part in parts]
+    return float(np.average(gains, weights=rows)) if any(rows) else 0.0
 
 
 def _skewness(values: FloatArray) -> float:

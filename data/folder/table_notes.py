@@ -11,6 +11,7 @@ from .about import Declared
 from .cells import MAX_CODES
 from .joint_columns import Columns, JointColumn, label_notes, mark_notes
 from .series import TIME
+from .tally import MAX_COLUMNS, MAX_PROFILED_COLUMNS
 
 UNIT_DECADES = 0.9
 """minimum difference of silos' medians, in powers of ten, for a note that suggests different units"""
@@ -36,6 +37,13 @@ def table_notes(
     if len(schema.rows) > 1:
         notes += [*_levels_of_one_silo(schema, columns, declared), *_empty_or_constant(schema, columns, declared)]
         notes += _units(schema, columns)
+    numbers = len(schema.variables) - len(schema.levels)
+    if numbers > MAX_PROFILED_COLUMNS:
+        more = f"; `fedbnsl inspect` examines up to {MAX_COLUMNS}" if numbers <= MAX_COLUMNS else ""
+        notes.append(
+            f"not examined: whether one of {numbers} columns of numbers is a product, a ratio or a threshold of "
+            f"others, which is examined for up to {MAX_PROFILED_COLUMNS}{more}"
+        )
     return (
         *notes,
         *_zeros(schema, columns),

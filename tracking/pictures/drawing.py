@@ -260,7 +260,8 @@ def _legend_handles(edges: Sequence[Edge], compared: bool, marks: Marks) -> list
     ]
     for rank, (basis, number) in enumerate(marks.bases(edges)):
         words, sign = SIGNS[basis]
-        shape: dict[str, Any] = {"marker": sign, "mfc": "white"} if rank else {"marker": ">", "mfc": INK}
+        signed = rank and basis != "time"  # edges across time lead from an earlier column
+        shape: dict[str, Any] = {"marker": sign, "mfc": "white"} if signed else {"marker": ">", "mfc": INK}
         handles.append(Line2D([], [], color=INK, lw=1.0, mec=INK, label=f"{number} {words}", **shape))
     if required:
         handles.append(Line2D([], [], color=BAND, linewidth=BAND_WIDTH, label=f"{required} required"))

@@ -1,6 +1,7 @@
 """What `inspect` suggests: derived columns, columns without causes, an order in time."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedbnsl.data.federated import continuous
@@ -115,3 +116,13 @@ def test_labels_of_a_sex_are_known_whatever_the_column_is_called(tmp_path):
     assert [line for line in suggestions(data.schema, data.tables) if "--no-parents" in line] == [
         "q1: no other column can be a cause: consider --no-parents q1"
     ]
+
+
+@pytest.mark.parametrize(("columns", "says"), [(30, False), (31, True), (60, True), (61, False)])
+def test_what_is_not_examined_before_a_run_is_said(tmp_path, columns, says):
+    rng = np.random.default_rng(0)
+    for silo in "ab":
+        pd.DataFrame(rng.normal(size=(40, columns))).add_prefix("c").to_csv(tmp_path / f"{silo}.csv", index=False)
+    notes = [note for note in read_folder(tmp_path).notes if note.startswith("not examined")]
+    assert bool(notes) == (columns > 30)
+    assert any("`fedbnsl inspect` examines up to 60" in note for note in notes) == says
