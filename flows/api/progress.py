@@ -53,6 +53,10 @@ class _Line:
         ended = bool(progress.round.outcome)
         self._update(f"round {progress.round.number}{most}: {progress_text(progress)}", always=ended)
 
+    def step(self, job: Job, words: str) -> None:
+        """Show what the run does next."""
+        self._update(words, always=True)
+
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
         """Show the number of converged resamples."""
         done = job.resamples - running

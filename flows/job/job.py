@@ -188,6 +188,31 @@ class Session:
     """a function that calls the scoring of the result, for instance as a task of Prefect"""
     notes: tuple[str, ...] = ()
     """notes on how the silos' tables were read"""
+    announce: Callable[[str], None] = lambda step: None
+    """a function that is called with what a run does next, in words, if it is none of its rounds"""
+
+
+STEPS = {
+    "bootstrap": "resampling",
+    "curved": "trying curved effects",
+    "diagnosis": "diagnosing the data",
+    "em": "estimating the distribution of empty cells",
+    "filling": "filling empty cells",
+    "fit": "counting tables for the fit",
+    "forecasts": "checking forecasts",
+    "halves": "comparing settings",
+    "held-out": "scoring held-out rows",
+    "labels": "checking edges into labels",
+    "lags": "choosing the lags",
+    "missingness": "examining why cells are empty",
+    "own": "trying weights of the silos' own",
+    "parameters": "estimating parameters",
+    "refit": "refitting weights",
+    "targets": "looking for changed mechanisms",
+    "units": "finding the units of columns",
+    "whole": "comparing settings",
+}
+"""what a run does in the exchanges whose names begin with these words"""
 
 
 @dataclass(frozen=True)
@@ -226,6 +251,7 @@ def extra_exchange(
     The exchange is masked if the option `secure` of the job or `spec` requires it. If owners allow only masked sums of
     moments and counts, it leaves out what they do not allow. `on_round` receives every round.
     """
+    session.announce(STEPS.get(name, STEPS.get(name.partition("-")[0], name)))
     spec = registry.at_sums(spec) if job.at_sums else spec
     federation = session.connect(job, spec, f"{job.run_id}-{name}")
     algorithm, traffic = session.wrap(registry.build(spec), federation), Traffic()

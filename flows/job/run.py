@@ -77,6 +77,15 @@ class ResampleListener(Protocol):
         ...
 
 
+@runtime_checkable
+class StepListener(Protocol):
+    """A listener that also receives what the run does before and after its rounds."""
+
+    def step(self, job: Job, words: str) -> None:
+        """Receive what the run of the job does next, such as "estimating parameters"."""
+        ...
+
+
 @dataclass(frozen=True)
 class Resumed:
     """The state of an interrupted run: its last finished round, the server's state, and the rows so far."""
@@ -91,7 +100,8 @@ class Resumed:
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
     """Run `job` and return the result; raises `BadInput` as `check` does, or if silos do not respond before round 1."""
     check(job, session.schema)
-    session = replace(session, schema=session.schema.adjusted(job.adjustment))
+    announce = _step_callback(job, listeners)
+    session = replace(session, schema=session.schema.adjusted(job.adjustment), announce=announce)
     job, session, found_targets, tuned = _prepared(job, session)
     algorithm = with_knowledge(registry.build(job.spec), job.run_schema(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
@@ -228,6 +238,18 @@ def _basis(
     scales = f"Each silo transforms its numbers ({lines}): weights and parameters are on that scale." if lines else ""
     first = targets.lines if targets else ()
     return (*first, *assumptions, *(line for line in (scales, job.imputation_cost.summary) if line))
+
+
+def _step_callback(job: Job, listeners: Iterable[Listener]) -> Callable[[str], None]:
+    """A function that tells every `StepListener` what the run does next."""
+    candidates: list[object] = list(listeners)
+
+    def report(words: str) -> None:
+        for listener in candidates:
+            if isinstance(listener, StepListener):
+                listener.step(job, words)
+
+    return report
 
 
 def _resample_callback(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], None]:

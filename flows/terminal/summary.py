@@ -191,6 +191,10 @@ class _Bar:
             self._task, description=self._name, completed=number, total=most, figures=progress_text(update)
         )
 
+    def step(self, job: Job, words: str) -> None:
+        """Show what the run does next."""
+        self._progress.update(self._task, description=f"{self._name}: {words}", completed=0, total=None, figures="")
+
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
         """Show the number of converged resamples."""
         done, shown = job.resamples - running, f"{self._name}: resamples"
@@ -217,6 +221,10 @@ class _Lines:
             self._next, self._level = time.monotonic() + LINE_INTERVAL_SECONDS, level
             most = "" if update.max_rounds >= OPEN_ENDED else f" of {update.max_rounds}"
             print(f"round {update.round.number}{most}: {progress_text(update)}", file=sys.stderr, flush=True)
+
+    def step(self, job: Job, words: str) -> None:
+        """Print what the run does next."""
+        print(words, file=sys.stderr, flush=True)
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
         """Print the number of converged resamples, if a line is due."""

@@ -2,14 +2,18 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from fedbnsl.data.generators.amputate import amputate
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.flows.engines.inline import job_inline, run_inline
+from fedbnsl.flows.job.job import STEPS
 from fedbnsl.flows.job.run import OPEN_ENDED, time_left
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.terminal.summary import progress_bar
+from fedbnsl.tasks.transport.federation import SiloFederation
 
 
 @pytest.fixture
@@ -30,15 +34,34 @@ def test_a_search_has_a_line_for_every_size_of_conditioning_set(lines):
     assert said[0] == "run: starting"
     assert said[1].startswith("round 1: 66 tests, ")
     assert said[1].endswith("; next, conditioning sets of 1")
-    assert said[-1].endswith("search over")
-    assert f"{result.metrics['tests']:,} tests" in said[-1]
+    last = [line for line in said if line.startswith("round")][-1]
+    assert last.endswith("search over")
+    assert f"{result.metrics['tests']:,} tests" in last
     assert not any("of 10000" in line for line in said)
 
 
 def test_rounds_that_are_counted_say_of_how_many(lines):
     _, said = lines(homogeneous(5, 2, 100, 1), algorithm="notears-admm", params={"rounds": 4})
     assert said[1].startswith("round 1 of 4: ")
-    assert said[-1].startswith("round 4 of 4: ")
+    last = max(number for number, line in enumerate(said) if line.startswith("round"))
+    assert said[last].startswith("round 4 of 4: ")
+    assert said[last + 1 :] == ["diagnosing the data", "refitting weights"]
+
+
+def test_every_exchange_beside_the_rounds_says_in_words_what_it_is_for(capsys):
+    """A step without words would show the name of its run id."""
+    data = amputate(homogeneous(5, 3, 200, 2), "mcar", 0.05, np.random.default_rng(0))
+    job = job_inline(LearnSettings(data="data", bootstrap=5), "run", data)
+    asked, exchange = [], SiloFederation.exchange
+    with pytest.MonkeyPatch.context() as patch:
+        recorded = lambda self, *given: asked.append(self.terms.run_id) or exchange(self, *given)  # noqa: E731
+        patch.setattr(SiloFederation, "exchange", recorded)
+        with progress_bar("run") as listener:
+            run_inline(job, data, (listener,))
+    said = capsys.readouterr().err.splitlines()
+    parts = {one.partition("-")[2].partition("-")[0] for one in asked} - {""}
+    assert parts >= {"em", "diagnosis", "bootstrap"}
+    assert all(STEPS[part] in said for part in parts)
 
 
 def test_resamples_that_are_done_are_counted(capsys):
