@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema, check_names
+from fedbnsl.algorithms.core.schema import Schema, check_names, listed, pluralize
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import FederatedData
@@ -60,7 +60,7 @@ from .events import (
     write_events,
 )
 from .fingerprint import fingerprint
-from .formats import BROKEN, LISTED, ending_of, file_stamp, has_settled, is_sheet, kind_of, silo_of
+from .formats import BROKEN, LISTED, Form, ending_of, file_stamp, has_settled, is_sheet, kind_of, silo_of
 from .harmonise import SiloLabels, check_harmonised, check_silos, silo_counts, silos_of
 from .joint_columns import check_selected, check_series_domains, excluded_columns, with_declared_transforms
 from .profile import Profile
@@ -233,8 +233,37 @@ def site_column(path: Path) -> str | None:
 
 
 def files_of(folder: Path, reading: Reading) -> dict[str, Path]:
-    """The file of each silo of `folder` that `reading` selects; raises `BadInput` as `silo_files`."""
-    return silo_files(folder, reading.silos, reading.by, merge_small=reading.small_silos == "merge")
+    """The file of each silo of `folder` that `reading` selects; raises `BadInput` as `silo_files`.
+
+    In a folder, a silo with too few rows is left out if other silos remain.
+    """
+    files = silo_files(folder, reading.silos, reading.by, merge_small=reading.small_silos == "merge")
+    small = _small_files(folder, files, reading)
+    return {silo: path for silo, path in files.items() if silo not in small}
+
+
+SMALL_FILE_BYTES = 1 << 14
+"""size up to which a file may have too few rows for a silo"""
+
+
+def _small_files(folder: Path, files: Mapping[str, Path], reading: Reading) -> list[str]:
+    """The silos of a folder with too few rows, if others remain; a file that cannot be read is not among them."""
+    if reading.by is not None:
+        return []
+    declared = declarations(read_about(folder))
+    small = [silo for silo, path in files.items() if _has_few_rows(path, declared.at_silo(silo).form)]
+    return small if len(small) < len(files) else []
+
+
+def _has_few_rows(path: Path, form: Form) -> bool:
+    if not path.is_file() or path.stat().st_size > SMALL_FILE_BYTES or kind_of(path) == "query":
+        return False
+    try:
+        source = open_source(path, form)
+        name = source.names[:1]
+        return sum(int(batch.num_rows) for batch in source.batches(name, name)) == 1
+    except (BadInput, *BROKEN):
+        return False
 
 
 def _silos_in(path: Path, by: str, *, merge_small: bool) -> SiloLabels:
@@ -247,9 +276,10 @@ def _silos_in(path: Path, by: str, *, merge_small: bool) -> SiloLabels:
 
 
 def small_silo_notes(folder: Path, reading: Reading) -> tuple[str, ...]:
-    """A note on the rows whose silo, by the column `reading.by`, has too few rows or no name, if there are any."""
+    """A note on rows whose silo has too few rows or, by the column `reading.by`, no name, if there are any."""
     if reading.by is None:
-        return ()
+        small = _small_files(folder, silo_files(folder, reading.silos), reading)
+        return (f"left out: {pluralize(len(small), 'silo')} with one row ({listed(small)})",) if small else ()
     path = folder if folder.is_file() else next(iter(_entries(folder)[0].values()))
     note = _silos_in(path, reading.by, merge_small=reading.small_silos == "merge").note
     return (note,) if note else ()

@@ -171,7 +171,7 @@ def connect_silos(
             evaluate=lambda work: orchestration.perform("evaluate", "", work),
             notes=(
                 *absent,
-                *(small_silo_notes(Path(settings.data), reading_of(settings)) if settings.by else ()),
+                *(() if settings.federation else small_silo_notes(Path(settings.data), reading_of(settings))),
                 *_policy_notes(settings, inferred),
                 *inferred.notes,
                 *_warnings(transport),

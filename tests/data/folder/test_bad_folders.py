@@ -61,7 +61,6 @@ CELLS = {
     "row too long": ("x,y\n1,2\n3,4,5\n", "line 3: 3 cells, but the header names 2 columns"),
     "all rows too long": ("x,y\n1,2,3\n3,4,5\n", "line 2: 3 cells, but the header names 2 columns"),
     "comma at the end": ("x,y\n1,2,\n3,4,\n", "line 2: 3 cells, but the header names 2 columns"),
-    "one row": ("x,y\n1,2\n", "only one row; at least two are needed"),
     "no rows": ("x,y\n", "no rows"),
     "empty file": ("", "the file is empty"),
     "only empty lines": ("\n\n", "the file is empty"),

@@ -29,7 +29,6 @@ CELLS = {
     "row too short": ("x,y\nred,1\nblue\n", "line 3: 1 cell, but the header names 2 columns"),
     "row too long": ("x,y\nred,1\nblue,2,3\n", "line 3: 3 cells, but the header names 2 columns"),
     "open quote": ('x,y\nred,1\n"blue,2\n', "line 3: a quotation mark is never closed"),
-    "one row": ("x,y\nred,1\n", "only one row; at least two are needed"),
     "no rows": ("x,y\n", "no rows"),
     "empty file": ("", "the file is empty"),
     "name twice": (

@@ -55,6 +55,23 @@ def test_small_silos_are_left_out_or_merged(wards, monkeypatch, limit):
     assert set(tables_in_memory(frame, by="ward").schema.rows) == {"east", "west"}
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
+def test_a_silo_of_one_row_in_a_folder_is_left_out_with_a_note(tmp_path, ending):
+    rng, write = np.random.default_rng(0), {"csv": "to_csv", "parquet": "to_parquet", "xlsx": "to_excel"}[ending]
+    for silo, rows in (("a", 60), ("b", 2), ("c", 1), ("d", 1)):
+        getattr(pd.DataFrame(rng.normal(size=(rows, 2)), columns=["x", "y"]), write)(
+            tmp_path / f"{silo}.{ending}", index=False
+        )
+    data = read_folder(tmp_path)
+    assert data.schema.rows == {"a": 60, "b": 2}
+    note = "left out: 2 silos with one row (c, d)"
+    assert note in data.notes
+    assert note in learn(tmp_path, bootstrap=0).result.notes
+    (tmp_path / f"c.{ending}").write_text("no table")
+    with pytest.raises(BadInput, match=f"c.{ending}"):
+        read_folder(tmp_path)
+
+
 def test_a_file_in_which_no_silo_has_two_rows(tmp_path):
     (tmp_path / "t.csv").write_text("s,x\na,1\nb,2\n")
     with pytest.raises(BadInput, match="no silo has 2 rows or more"):

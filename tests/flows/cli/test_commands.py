@@ -28,7 +28,7 @@ BAD = {
     "NaN": (ROWS.replace("5,1", "nan,1"), ["two.csv", "line 4", "'b'", "empty", "--missing refuse"]),
     "empty cell": (ROWS.replace("5,1", ",1"), ["two.csv", "line 4", "'b'", "empty"]),
     "infinite cell": (ROWS.replace("5,1", "inf,1"), ["two.csv", "line 4", "'b'", "'inf' is not finite"]),
-    "one row": ("a,b,c\n1,2,3\n", ["two.csv", "one row"]),
+    "no rows": ("a,b,c\n", ["two.csv", "no rows"]),
     "silos that disagree": (ROWS.replace("c", "d"), ["two.csv", "'c'"]),
 }
 
@@ -93,12 +93,12 @@ def test_a_mistake_is_one_line_and_nothing_is_written(capsys, folder, tmp_path, 
 
 
 def test_no_traceback_and_exit_code_2_as_a_program(folder):
-    (folder / "two.csv").write_text("a,b,c\n1,2,3\n")
+    (folder / "two.csv").write_text("a,b,c\n")
     command = [sys.executable, "-m", "fedbnsl.flows.cli.main", "learn", str(folder), "--engine", "inline"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "only one row" in done.stderr
+    assert "two.csv: no rows" in done.stderr
 
 
 def test_help_takes_less_than_a_second_of_cpu():
