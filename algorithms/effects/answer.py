@@ -42,6 +42,27 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class InUnits:
+    """An effect in the units of the data, if the model is on another scale; see `units.py`."""
+
+    values: Values
+    bounds: tuple[float, float] | None = None
+    """the least and the greatest estimate; None if the outcome is on the scale of the data already"""
+    interval: tuple[float, float] | None = None
+    unit: str = ""
+
+    @property
+    def text(self) -> str:
+        """What follows the estimate on the scale of the model: the change in the units of the data."""
+        if self.bounds is None:
+            return ""
+        low, high = self.bounds
+        size = f"{low:+.4g}" if low == high else f"between {low:+.4g} and {high:+.4g}"
+        ends = f" ({self.interval[0]:+.4g} to {self.interval[1]:+.4g})" if self.interval else ""
+        return f", on the scale of the model; in the data {size}{' ' * bool(self.unit)}{self.unit}{ends}"
+
+
+@dataclass(frozen=True)
 class Effect:
     """The effect of changing a treatment between two values on a mean or a probability of the outcome."""
 
@@ -59,6 +80,8 @@ class Effect:
     """the effect by silo"""
     placebo: Placebo | None = None
     """the estimates with the treatment permuted within each silo"""
+    original: InUnits | None = None
+    """the effect in the units of the data, if silos transformed the treatment or the outcome"""
 
     @property
     def change(self) -> float:
@@ -127,6 +150,7 @@ class Effect:
             "resamples": asdict(self.resampled) if self.resampled else None,
             "silos": asdict(self.silos) if self.silos else None,
             "placebo": asdict(self.placebo) if self.placebo else None,
+            "in_units": asdict(self.original) if self.original else None,
         }
 
 
@@ -430,10 +454,12 @@ class EffectReport:
 
 def effect_row(one: Effect) -> tuple[str, str, str, str]:
     """Four texts: the change, the measure, the estimate with its interval, and the adjustment or the reason."""
-    change = f"{one.treatment}: {' → '.join(value_text(value) for value in one.values)}"
+    values = one.original.values if one.original else one.values
+    change = f"{one.treatment}: {' → '.join(value_text(value) for value in values)}"
     if one.bounds is None:
         return change, one.measure, "not identified", one.reason
     ends = f"95 % interval {one.interval[0]:+.4g} to {one.interval[1]:+.4g}" if one.interval else "no interval"
+    ends += one.original.text if one.original else ""
     if one.status == "zero":
         return change, one.measure, "0 by the graph", one.reason
     if one.status == "range":
@@ -484,4 +510,4 @@ def _silo_lines(found: BetweenSilos) -> Iterator[str]:
 
 def value_text(value: float | str) -> str:
     """A value of a treatment: a label, or a number in short."""
-    return value if isinstance(value, str) else f"{value:g}"
+    return value if isinstance(value, str) else f"{value:.6g}"

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedbnsl.algorithms.core.schema import FloatArray, Schema, Transform
 from fedbnsl.algorithms.effects.answer import (
     Effect,
     Estimator,
@@ -20,10 +19,10 @@ from fedbnsl.algorithms.effects.answer import (
     effect_of,
     model_estimator,
 )
+from fedbnsl.algorithms.effects.units import SAMPLED_ROWS, Scale, Units
 from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, key_of, weighted
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.parameters.networks import Network
-from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, inverse
 
 from ..result import RunResult, strengths_in
 
@@ -37,8 +36,6 @@ DENIALS = ("no", "none", "never", "false", "absent", "negative", "n", "f", "0")
 """labels that mean the absence of the variable's property"""
 MIN_LEVEL_SHARE = 0.01
 """minimum share of the rows of a level whose effect is described"""
-SAMPLED_ROWS = 4000
-"""number of rows that are sampled from a network for the standard deviations and level counts of its variables"""
 
 
 @dataclass(frozen=True)
@@ -100,39 +97,6 @@ class _Size:
     arc: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class Scale:
-    """The unit of a column, and the transform whose values are learned; numbers in sentences are in the unit."""
-
-    unit: str = ""
-    transform: Transform | None = None
-
-    @classmethod
-    def of(cls, schema: Schema, name: str) -> "Scale":
-        """The scale of a column of `schema`."""
-        return cls(schema.unit_of.get(name, ""), schema.transforms.get(name))
-
-    @property
-    def is_rank(self) -> bool:
-        """Whether the values are normal scores, which cannot be computed back."""
-        return self.transform == NORMAL_SCORES
-
-    @property
-    def suffix(self) -> str:
-        """The unit after a number, with a space before it."""
-        return f" {self.unit}" if self.unit and not self.is_rank else ""
-
-    def original(self, values: FloatArray) -> FloatArray:
-        """The numbers of the column with these transformed `values`."""
-        return values if self.transform is None or self.is_rank else inverse(values, self.transform)
-
-    def change(self, change: float, rows: FloatArray | None) -> float:
-        """The mean change of the column if the transformed values of `rows` change by this `change`."""
-        if self.transform is None or self.is_rank or rows is None or not len(rows):
-            return change
-        return float((self.original(rows + change) - self.original(rows)).mean())
-
-
 class _Sizes:
     """The direct effects in the model of a run."""
 
@@ -147,12 +111,10 @@ class _Sizes:
         self.graph = network.structure
         self.estimator = model_estimator(network, sum(result.schema.rows[one] for one in silos), len(silos))
         d = len(network.variables)
-        self.scales = {name: Scale.of(result.schema, name) for name in result.schema.variables}
         self.mean, self.sd, self.rows = np.zeros(d), np.ones(d), np.empty((0, d))
-        has_transforms = any(scale.transform for scale in self.scales.values())
-        if has_transforms or not isinstance(self.estimator, FromMoments):
+        if result.schema.transforms or not isinstance(self.estimator, FromMoments):
             self.rows, _ = network.sample(SAMPLED_ROWS, np.random.default_rng(0))
-        self.sample = dict(zip(network.variables, self.rows.T, strict=True)) if has_transforms else {}
+        self.units = Units.of(result.schema, network, self.rows)
         if isinstance(self.estimator, FromMoments):
             self.sd = np.sqrt(np.diag(self.estimator.moments.covariance))
         elif not network.discrete:
@@ -197,12 +159,12 @@ class _Sizes:
         change = f"with {one.treatment} = {after} instead of {before}"
         if numeric:
             change = f"with {self._raised(one.treatment, float(one.change or 0.0))}"
-        scale, measure = self.scales.get(one.outcome, Scale()), f"the mean of {one.outcome}"
+        scale, measure = self.units.scale(one.outcome), f"the mean of {one.outcome}"
         if level:
             scale, measure = Scale(), f"the probability of {one.outcome} = {level}"
         elif scale.is_rank:
             measure = f"the mean normal score of {one.outcome}"
-        base = self._outcomes(one, before)
+        base = self.units.outcomes(one, before, self.estimator.levels(one.treatment))
         value = scale.change(turned * (one.value or 0.0), base)
         sign = 1 if value >= 0 else -1
         interval = ""
@@ -215,20 +177,9 @@ class _Sizes:
         size = f"{abs(value):.3g}{scale.suffix}"
         return f"{change}, {measure} is {'higher' if value >= 0 else 'lower'} by {size}{interval}{given}"
 
-    def _outcomes(self, one: Effect, before: object) -> FloatArray | None:
-        """The outcomes of rows drawn from the model as if they had the value `before`; None without rows."""
-        assert self.estimator is not None
-        if one.outcome not in self.sample or one.treatment not in self.sample:
-            return None
-        causes, outcomes = self.sample[one.treatment], self.sample[one.outcome]
-        levels = self.estimator.levels(one.treatment)
-        if levels:
-            return np.asarray(outcomes[causes == levels.index(str(before))])
-        return outcomes - (one.value or 0.0) / (one.change or 1.0) * (causes - float(str(before)))
-
     def _raised(self, name: str, change: float) -> str:
         """A variable of numbers raised by a standard deviation: by how much, or from where to where, in its unit."""
-        scale, rows = self.scales.get(name, Scale()), self.sample.get(name)
+        scale, rows = self.units.scale(name), self.units.sample.get(name)
         if scale.is_rank:
             return f"the normal score of {name} higher by {change:.3g} (one standard deviation)"
         if not scale.transform or rows is None:

@@ -21,6 +21,7 @@ from fedbnsl.flows.inference import effect_regressions
 from fedbnsl.flows.inference.effect_variability import _learned_anew
 from fedbnsl.flows.inference.run_data import read_run_data
 from fedbnsl.tracking.pictures.forest import draw_forest
+from fedbnsl.tracking.report.statements import statements
 from tests.flows.commands import run
 
 ROWS = {"a": 150, "b": 400, "c": 950}
@@ -508,3 +509,49 @@ def test_each_effect_has_the_placebos_of_its_own_treatment_and_values(monkeypatc
         (121.0, 123.0),
     ]
     assert [replace(effect, placebo=None) for effect in found] == effects
+
+
+@pytest.fixture(scope="module")
+def transformed():
+    """A treatment acts on the logarithm of a size, and the logarithm of a dose on a response."""
+    rng, tables = np.random.default_rng(5), {}
+    for silo in "ab":
+        ill = rng.random(3000) < 0.4
+        size = np.exp(1 + 0.5 * ill + 0.4 * rng.normal(size=3000))
+        dose = np.exp(rng.normal(size=3000))
+        response = 2 * np.log(dose) + rng.normal(size=3000)
+        tables[silo] = pd.DataFrame(
+            {"ill": np.where(ill, "yes", "no"), "size": size, "dose": dose, "response": response}
+        )
+    known = {"required": "ill->size,dose->response", "transform": "size=log,dose=log", "bootstrap": 0}
+    about = {"unit": {"size": "mm"}}
+    return fedbnsl.learn(tables, "secure-boss", about=about, **known), pd.concat(tables.values())
+
+
+def test_an_effect_on_a_transformed_outcome_is_computed_back(transformed):
+    learned, rows = transformed
+    (effect,) = learned.effect("ill", "size", direct=True).effects
+    means = rows.groupby("ill")["size"].mean()
+    assert effect.original.bounds[0] == pytest.approx(means["yes"] - means["no"], rel=0.05)
+    assert effect.original.interval[0] < means["yes"] - means["no"] < effect.original.interval[1]
+    assert effect.value == pytest.approx(0.5, abs=0.03), "the estimate itself is on the scale of the model"
+    (line, *_) = str(learned.effect("ill", "size", direct=True)).splitlines()
+    assert f"in the data {effect.original.bounds[0]:+.4g} mm" in line
+    assert effect.as_json()["in_units"]["unit"] == "mm"
+    (statement,) = (one for one in statements(learned.result).sentences if one.edge.target == "size")
+    assert f"higher by {effect.original.bounds[0]:.3g} mm" in statement.text
+
+
+def test_values_of_a_transformed_treatment_are_in_the_units_of_the_data(transformed):
+    learned, _ = transformed
+    (effect,) = learned.effect("dose", "response", compare=(1, np.e)).effects
+    assert effect.value == pytest.approx(2, abs=0.1)
+    assert effect.original.values == pytest.approx((1, np.e))
+    assert str(learned.effect("dose", "response", compare=(2, 4))).startswith("dose: 2 → 4 mean of response +1.3")
+    (usual,) = learned.effect("dose", "response").effects
+    assert usual.original.values[1] / usual.original.values[0] == pytest.approx(np.e)
+
+
+def test_an_effect_without_transforms_has_no_second_number(transformed):
+    learned, _ = transformed
+    assert learned.effect("ill", "response").effects[0].original is None

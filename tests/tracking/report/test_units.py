@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from fedbnsl import learn
-from fedbnsl.tracking.report.statements import Scale, statements
+from fedbnsl.algorithms.effects.units import Scale
+from fedbnsl.tracking.report.statements import statements
 
 
 @pytest.mark.parametrize("transform", ["log", "log1p", "sqrt", "anscombe"])
