@@ -56,16 +56,16 @@ TARGET, TARGET_WIDTH = "#8a2da5", 2.2
 
 
 SIGNS = {
-    "conditional independences": ("by independences", "^"),
-    "conditional independences or non-Gaussian errors": ("by independences or errors", "v"),
-    "equal variances": ("by equal variances", "o"),
-    "non-Gaussian errors": ("by non-Gaussian errors", "h"),
-    "additive errors": ("by additive errors", "p"),
-    "background knowledge": ("by knowledge", "s"),
-    "experiments": ("by experiments", "D"),
-    "time": ("by time", ">"),
+    "conditional independences": ("by independences", "^", "△"),
+    "conditional independences or non-Gaussian errors": ("by independences or errors", "v", "▽"),
+    "equal variances": ("by equal variances", "o", "○"),
+    "non-Gaussian errors": ("by non-Gaussian errors", "h", "⬡"),
+    "additive errors": ("by additive errors", "p", "⬠"),
+    "background knowledge": ("by knowledge", "s", "□"),
+    "experiments": ("by experiments", "D", "◇"),
+    "time": ("by time", ">", "▷"),
 }
-"""by what the direction of an edge rests on, its words in the legend, and the sign on the line"""
+"""by what a direction rests on, its words in the legend, and the sign on the line, drawn and as a letter"""
 
 
 def draw_graph(
@@ -259,7 +259,7 @@ def _legend_handles(edges: Sequence[Edge], compared: bool, marks: Marks) -> list
         for category, label in legend_entries(edges, compared)
     ]
     for rank, (basis, number) in enumerate(marks.bases(edges)):
-        words, sign = SIGNS[basis]
+        words, sign, _ = SIGNS[basis]
         signed = rank and basis != "time"  # edges across time lead from an earlier column
         shape: dict[str, Any] = {"marker": sign, "mfc": "white"} if signed else {"marker": ">", "mfc": INK}
         handles.append(Line2D([], [], color=INK, lw=1.0, mec=INK, label=f"{number} {words}", **shape))

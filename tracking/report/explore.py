@@ -17,7 +17,7 @@ from typing import Any
 
 from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, LaggedEdge
 
-from ..pictures.drawing import LONGEST_NAME, box_width
+from ..pictures.drawing import LONGEST_NAME, SIGNS, box_width
 from ..pictures.layout import Layout, layered
 from ..pictures.style import STYLES, Pen, causal_order, layout_order, pens, truncate
 from ..result import RunResult, strengths_in
@@ -125,6 +125,10 @@ def graph_data(result: RunResult) -> dict[str, Any]:
         "csv": edges_csv(result.edges),
         "lags": max((edge.lag for edge in edges.lagged), default=0),
         "compared": edges.reference is not None,
+        "signs": [
+            f"{SIGNS[basis][2] if rank and basis != 'time' else '▶'} {number} {SIGNS[basis][0]}"
+            for rank, (basis, number) in enumerate(marks_of(result).bases(edges))
+        ],
         "styles": {name: {"colour": style.colour, "dash": list(style.dash or ())} for name, style in STYLES.items()},
     }
 
@@ -141,6 +145,7 @@ def _edges(result: RunResult, ways: Mapping[Edge, tuple[Point, ...]]) -> list[di
     all_edges, marks, strengths = tuple(result.compared_edges), marks_of(result), strengths_in(result)
     at = {name: number for number, name in enumerate(result.structure.variables)}
     pen, weighted = pens(all_edges, marks), any(edge.weight not in (None, 1.0) for edge in all_edges)
+    unsigned = ["", "time", *[basis for basis, _ in marks.bases(all_edges)][:1]]
     edges = []
     for edge in all_edges:
         strength, direction = strengths.strength_and_direction(edge) if strengths else (None, None)
@@ -157,12 +162,18 @@ def _edges(result: RunResult, ways: Mapping[Edge, tuple[Point, ...]]) -> list[di
             "lag": getattr(edge, "lag", None),
             "required": marks.is_required(edge) or None,
             **_direction(result, edge, pen(edge)),
+            "sign": _sign(marks.basis_of(edge), unsigned),
             "thick": _short(pen(edge).width) or 1.0,
             "opacity": pen(edge).opacity,
             "by": ways.get(edge) or None,
         }
         edges.append({name: value for name, value in one.items() if value is not None})
     return edges
+
+
+def _sign(basis: str, unsigned: Sequence[str]) -> str | None:
+    """The letter for what a direction rests on; None if edges have none for it."""
+    return None if basis in unsigned else SIGNS[basis][2]
 
 
 def _direction(result: RunResult, edge: Edge, pen: Pen) -> dict[str, Any]:

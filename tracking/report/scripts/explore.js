@@ -109,6 +109,7 @@
       line.style.borderTopStyle = data.styles[name].dash.length ? "dashed" : "solid";
       one.append(`${number} ${fedbnsl.label(name)}`);
     });
+    data.signs.forEach((text) => fedbnsl.add(key, "span", "", text));
     if (data.edges.some((edge) => edge.lag)) key.append("dashed: across time, labelled with the lag t − k");
   }
 

@@ -80,7 +80,7 @@
     const style = data.styles[edge.category];
     const found = {
       id: `e${number}`, number, source: `n${edge.source}`, target: `n${edge.target}`,
-      colour: style.colour, thick: edge.thick, label: edge.lag ? `t − ${edge.lag}` : "",
+      colour: style.colour, thick: edge.thick, label: edge.lag ? `t − ${edge.lag}` : edge.sign || "",
       from: SHAPES[edge.marks[0]], to: SHAPES[edge.marks[1]],
       fromFill: edge.marks[0] === fedbnsl.CIRCLE || edge.doubtful ? "hollow" : "filled",
       toFill: edge.marks[1] === fedbnsl.CIRCLE || edge.doubtful ? "hollow" : "filled",
@@ -115,7 +115,7 @@
         "control-point-step-size": 26,
         "source-arrow-shape": "data(from)", "target-arrow-shape": "data(to)", "source-arrow-fill": "data(fromFill)",
         "target-arrow-fill": "data(toFill)", "source-arrow-color": "data(colour)", "target-arrow-color": "data(colour)",
-        "arrow-scale": 0.8, label: "data(label)", "font-size": 7, color: "#44525f", "text-background-color": "#fff",
+        "arrow-scale": 0.8, label: "data(label)", "font-size": 9, color: "#16202c", "text-background-color": "#fff",
         "text-background-opacity": 0.85, "min-zoomed-font-size": 6 } },
       { selector: "edge.dashed", style: { "line-style": "dashed", "line-dash-pattern": "data(dash)" } },
       { selector: "edge.bent", style: {
