@@ -67,14 +67,14 @@ class Scale:
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class DataUnits:
     """The scales of a run's columns and, if some are transformed, rows of its model by variable."""
 
     scales: Mapping[str, Scale] = field(default_factory=dict)
     sample: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, schema: Schema, network: Network | None, rows: FloatArray | None = None) -> "Units":
+    def of(cls, schema: Schema, network: Network | None, rows: FloatArray | None = None) -> "DataUnits":
         """The units of `schema`, with `rows` `[n, d]` of the `network` or, without them, rows that are drawn now."""
         scales = {name: Scale.of(schema, name) for name in schema.variables}
         if network is None or not any(scale.transform for scale in scales.values()):

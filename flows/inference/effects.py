@@ -29,7 +29,7 @@ from fedbnsl.algorithms.effects.answer import (
 )
 from fedbnsl.algorithms.effects.identification import EffectKind, identify
 from fedbnsl.algorithms.effects.linear import LEVEL
-from fedbnsl.algorithms.effects.units import Units
+from fedbnsl.algorithms.effects.units import DataUnits
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.tracking.result import RunResult
 
@@ -82,7 +82,7 @@ def effects(
     _check_variability(result, data, bootstrap, by_silo=by_silo, joint=joint)
     _check_placebo(data, placebo, joint=joint)
     rows = read_run_data(result, data) if data else None
-    units = Units.of(result.schema, result.parameters.network if not result.structure.lags else None)
+    units = DataUnits.of(result.schema, result.parameters.network if not result.structure.lags else None)
     if len(treatments) == 1:
         values = units.on_model_scale(treatments[0], values)
     estimator = _from_rows(rows, treatments, outcome, kind, values, joint=joint) if rows else _from_model(result)

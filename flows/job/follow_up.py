@@ -319,7 +319,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     privacy budget does not account for.
     """
     capped = [
-        *_graph_findings(session.schema, Learned(job, last, structure), None),
+        *_graph_findings(session.schema, LearnedGraph(job, last, structure), None),
         *findings.apart_findings(job.pairs_apart(session.schema)),
         *findings.uncompared_findings(job.at_sums),
     ]
@@ -374,7 +374,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedGraph:
     """What a search found: the job with its settings, the last round, and the structure."""
 
     job: Job
@@ -382,7 +382,7 @@ class Learned:
     structure: Structure
 
 
-def redescribed(diagnosed: Diagnosed, schema: Schema, earlier: Learned, final: Learned) -> Diagnosed:
+def redescribed(diagnosed: Diagnosed, schema: Schema, earlier: LearnedGraph, final: LearnedGraph) -> Diagnosed:
     """The findings for the `final` graph: those that described another, `earlier` graph are determined again."""
     if np.array_equal(earlier.structure.weights, final.structure.weights):
         return diagnosed
@@ -392,7 +392,7 @@ def redescribed(diagnosed: Diagnosed, schema: Schema, earlier: Learned, final: L
     return replace(diagnosed, findings=(*kept, *_advised(final.job, schema, found)))
 
 
-def _graph_findings(schema: Schema, learned: Learned, sums: Sums | None) -> list[findings.Finding]:
+def _graph_findings(schema: Schema, learned: LearnedGraph, sums: Sums | None) -> list[findings.Finding]:
     """The findings that describe a graph rather than the data; its fit needs the `sums` of moments of rows."""
     job, structure = learned.job, learned.structure
     found = findings.parent_cap_findings(structure, getattr(job.spec.settings, "max_parents", None))

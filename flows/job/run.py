@@ -29,7 +29,7 @@ from fedbnsl.tracking.result import Confidence, FoundTargets, Parameters, RunRes
 from .check import check
 from .continuation import Continued, continued
 from .follow_up import (
-    Learned,
+    LearnedGraph,
     confidence,
     confidence_metrics,
     diagnose,
@@ -171,12 +171,12 @@ def _diagnosed(job: Job, session: Session, algorithm: Algorithm, last: Round[Any
 
     If `auto` chose the learner and the diagnosis suggests another model, the run is continued with this model.
     """
-    first = Learned(job, last, algorithm.structure(last.server))
+    first = LearnedGraph(job, last, algorithm.structure(last.server))
     diagnosed = unless_refused(lambda: diagnose(job, session, algorithm, last, first.structure), not_diagnosed)
     if job.settings.algorithm != AUTO:
         return Continued(job, algorithm, last, diagnosed)
     best = continued(job, session, algorithm, last, diagnosed)
-    final = Learned(best.job, best.last, best.algorithm.structure(best.last.server))
+    final = LearnedGraph(best.job, best.last, best.algorithm.structure(best.last.server))
     return replace(best, diagnosed=redescribed(best.diagnosed, session.schema, first, final))
 
 

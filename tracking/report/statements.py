@@ -19,7 +19,7 @@ from fedbnsl.algorithms.effects.answer import (
     effect_of,
     model_estimator,
 )
-from fedbnsl.algorithms.effects.units import SAMPLED_ROWS, Scale, Units
+from fedbnsl.algorithms.effects.units import SAMPLED_ROWS, DataUnits, Scale
 from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, key_of, weighted
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.parameters.networks import Network
@@ -114,7 +114,7 @@ class _Sizes:
         self.mean, self.sd, self.rows = np.zeros(d), np.ones(d), np.empty((0, d))
         if result.schema.transforms or not isinstance(self.estimator, FromMoments):
             self.rows, _ = network.sample(SAMPLED_ROWS, np.random.default_rng(0))
-        self.units = Units.of(result.schema, network, self.rows)
+        self.units = DataUnits.of(result.schema, network, self.rows)
         if isinstance(self.estimator, FromMoments):
             self.sd = np.sqrt(np.diag(self.estimator.moments.covariance))
         elif not network.discrete:

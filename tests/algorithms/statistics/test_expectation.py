@@ -11,13 +11,7 @@ from fedbnsl.algorithms.core.schema import ImputationModel, Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.algorithms.statistics.em import pairwise_complete
-from fedbnsl.algorithms.statistics.expected_moments import (
-    about_own_means,
-    expected_moments,
-    inverse_of_all,
-    observed_precision,
-    patterns,
-)
+from fedbnsl.algorithms.statistics.expected_moments import about_own_means, expected_moments, patterns
 from fedbnsl.algorithms.statistics.moments import about_means
 from fedbnsl.data.federated import with_gaps
 
@@ -134,15 +128,3 @@ def test_rows_read_in_passes_give_the_same(rows):
         pairwise_complete(InParts(table, rows), coding), pairwise_complete(table, coding), strict=True
     ):
         np.testing.assert_allclose(one, other, atol=1e-8)
-
-
-@pytest.mark.parametrize("difference", [1e-6, 1e-9, 1e-12])
-def test_the_precision_of_observed_cells_is_exact_beside_a_nearly_equal_column_that_is_empty(difference):
-    """From the inverse of all columns, it would have an error of 1e-5 if two columns differ by 1e-11."""
-    R = 0.3 + 0.7 * np.eye(12)
-    R[0, 1] = R[1, 0] = 1 - difference
-    is_observed = np.arange(12) != 1
-    o = np.ix_(is_observed, is_observed)
-    own = observed_precision(R, inverse_of_all(R), is_observed)
-    np.testing.assert_allclose(own[o], np.linalg.inv(R[o]), rtol=0, atol=1e-9)
-    assert not own[1].any()

@@ -22,6 +22,6 @@ def test_the_precision_of_observed_columns_is_the_same_both_ways(missing):
 def test_an_imprecise_inverse_is_not_used():
     rows = np.random.default_rng(0).normal(size=(50, 4))
     rows[:, 1] = rows[:, 0] + 1e-5 * rows[:, 1]
-    assert not len(expected_moments._inverse(np.corrcoef(rows, rowvar=False)))
-    assert len(expected_moments._inverse(np.eye(3)))
-    assert not len(expected_moments._inverse(np.zeros((2, 2))))
+    assert not len(expected_moments.inverse_of_all(np.corrcoef(rows, rowvar=False)))
+    assert len(expected_moments.inverse_of_all(np.eye(3)))
+    assert not len(expected_moments.inverse_of_all(np.zeros((2, 2))))

@@ -53,7 +53,7 @@ def test_learners_of_windows_are_the_same_on_both_engines(server, tmp_path, algo
 def test_a_run_leaves_all_its_files(series, capsys):
     code, out, err = run(
         capsys,
-        *("learn", series, "-a", "pfdbnl", "-p", "lags=auto", "-p", "rounds=5", "--engine", "inline"),
+        *("learn", series, "-a", "pfdbnl", "-p", "lags=auto", "-p", "rounds=5", "--engine", "inline", "-v"),
         "--out",
         "r",
     )

@@ -25,7 +25,7 @@ def test_a_file_and_options_together_are_imposed_and_told(capsys, folder, tmp_pa
     known.write_text(f"rule,source,target\nrequired,{a},{b}\ntier,{a},1\ntier,{c},2\n")
     code, out, err = run(
         capsys,
-        *("learn", folder, "-a", algorithm, "--engine", "inline", "--out", tmp_path / "out"),
+        *("learn", folder, "-a", algorithm, "--engine", "inline", "--out", tmp_path / "out", "-v"),
         *("--knowledge", known, "--forbidden", f"{d}->{a},{d}->{b}", "--no-parents", c),
     )
     assert code == 0, err

@@ -231,7 +231,7 @@ def test_a_silo_lost_in_the_diagnosis_is_not_in_the_model_of_its_sums():
 
 
 def test_on_the_command_line_it_can_be_switched_off(capsys, labels, tmp_path):
-    words = ["learn", str(labels), "-a", "fed-pc", "--engine", "inline"]
+    words = ["learn", str(labels), "-a", "fed-pc", "--engine", "inline", "--verbose"]
     for more, there in (["--smoothing", "5"], True), (["--no-parameters"], False):
         with pytest.raises(SystemExit) as leaving:
             main([*words, "--out", str(tmp_path / f"out{there}"), *more])

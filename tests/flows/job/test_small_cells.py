@@ -109,7 +109,7 @@ def test_whether_the_carrier_is_ill_changes_nothing_that_is_published(of_patient
 
 
 def test_kept_counts_tell_and_say_so(of_patients, capsys):
-    ill, well = (of_patients(capsys, ill, "--small-cells", "keep")[0] for ill in ("yes", "no"))
+    ill, well = (of_patients(capsys, ill, "--small-cells", "keep", "--verbose")[0] for ill in ("yes", "no"))
     assert ill["model.bif"] != well["model.bif"]
     assert json.loads(ill["config.json"])["small_cells"] == "keep"
     for text in (ill["report.html"], ill["terminal"]):
@@ -118,7 +118,7 @@ def test_kept_counts_tell_and_say_so(of_patients, capsys):
 
 
 def test_the_default_is_said_and_recorded(of_patients, capsys):
-    texts, *_ = of_patients(capsys, "yes")
+    texts, *_ = of_patients(capsys, "yes", "--verbose")
     config = json.loads(texts["config.json"])
     assert config["small_cells"] == "blank"
     assert "cells of fewer than 3 rows count as half a row" in config["parameters"]["how"]
