@@ -137,8 +137,13 @@ class Fit:
                 text += f" and {nats(self.bic.over_saturated)} over the saturated one (positive: this graph is better)"
             if self.bic.one_more is not None:
                 text += f"; one more parent for each variable would gain at most {nats(self.bic.one_more)}"
-        missing = f"Most doubtful missing edges: {'; '.join(one.text for one in self.worst[:WORST_IN_LINE])}."
-        return (f"{'; '.join((text, *self.notes))}.", *([missing] if self.worst else []))
+        return (f"{'; '.join((text, *self.notes))}.", *self.missing)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The sentence on the independences that fail most clearly; empty if none fails."""
+        worst = "; ".join(one.text for one in self.worst[:WORST_IN_LINE])
+        return (f"Most doubtful missing edges: {worst}.",) if worst and not self.why else ()
 
 
 NO_FIT = Fit("not requested")

@@ -67,7 +67,7 @@ class SamplingScheme:
 
 
 def resampled_schema(schema: Schema, sampling: SamplingScheme) -> Schema:
-    """The public schema of a resample; numbers of empty cells are estimated in proportion to the rows.
+    """The public schema of a resample; numbers of empty cells are in proportion to the rows, and at least 1 of any.
 
     Raises `BadInput` for a silo whose stretches of time series are too short for a block.
     """
@@ -75,7 +75,10 @@ def resampled_schema(schema: Schema, sampling: SamplingScheme) -> Schema:
         parts = {silo: tuple(map(sampling.count, _conditions(schema, silo))) for silo in schema.rows}
         rows = {silo: sum(own) for silo, own in parts.items()}
         share = {silo: rows[silo] / n for silo, n in schema.rows.items()}
-        empty = {silo: tuple(round(share[silo] * one) for one in counts) for silo, counts in schema.empty.items()}
+        empty = {
+            silo: tuple(max(round(share[silo] * one), min(one, 1)) for one in counts)
+            for silo, counts in schema.empty.items()
+        }
         effective_rows = round(schema.imputation_model.rows * sum(rows.values()) / sum(schema.rows.values()))
         return replace(
             schema,

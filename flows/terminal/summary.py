@@ -120,7 +120,8 @@ def summary_lines(finished: CompletedRun, *, details: bool) -> list[str | Report
     result, metrics = finished.result, flat_metrics(finished.result)
     sent = format_bytes(float(metrics["bytes_up"] or 0) + float(metrics["bytes_down"] or 0))
     formula = f" ({float(metrics['formula_megabytes'] or 0):.3g} MB by the papers' formula)" * details
-    lines: list[str | ReportTable] = [f"{outcome_text(result)}, {metrics['seconds']} s, {sent} sent{formula}"]
+    who = result.algorithm if result.asked in ("", result.algorithm) else f"{result.asked} chose {result.algorithm}"
+    lines: list[str | ReportTable] = [f"{who}: {outcome_text(result)}, {metrics['seconds']} s, {sent} sent{formula}"]
     for section in SECTIONS:
         lines += section.lines(result)
         lines += section.details(result) if details else ()

@@ -324,13 +324,14 @@ def _trust(result: RunResult) -> Iterator[Block]:
 
 
 def _trust_lines(result: RunResult) -> Iterator[str]:
-    yield from _choice(result)
     yield from _directions(result)
+    yield from result.fit.missing
 
 
 def _trust_details(result: RunResult) -> Iterator[str]:
+    yield from _choice(result)
     yield from (line for line in result.basis if line not in _directions(result))
-    yield from result.fit.lines
+    yield from (line for line in result.fit.lines if line not in result.fit.missing)
 
 
 def _directions(result: RunResult) -> Sequence[str]:

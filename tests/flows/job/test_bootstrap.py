@@ -52,6 +52,16 @@ def test_the_run_stays_what_it_is_and_its_edges_get_strengths(data):
     assert plain.result.confidence is None
 
 
+@pytest.mark.parametrize("algorithm", ["secure-linear", "secure-boss"])
+def test_a_single_empty_cell_is_resampled_like_many(algorithm):
+    """A resample of half the rows has half a cell, which once counted as none: its sums were not numbers."""
+    tables = {silo: rows.copy() for silo, rows in homogeneous(3, 3, 60, 1).tables.items()}
+    tables["silo-1"][7, 0] = np.nan
+    found = learn(tables, algorithm, bootstrap=20).result
+    assert found.unresampled == ""
+    assert found.confidence.strengths.structures == 20
+
+
 def test_a_seed_gives_the_same_strengths_and_another_seed_others(data):
     one, again, other = (learn(data, "secure-boss", bootstrap=20, seed=seed) for seed in (1, 1, 2))
     found = [learned.result.confidence.strengths.strength for learned in (one, again, other)]
