@@ -1,6 +1,7 @@
 """Sphinx's configuration of the documentation site; `build.py` beside it stages what Sphinx reads."""
 
 from importlib.metadata import version as installed
+from pathlib import Path
 from typing import Any
 
 project = "fedbnsl"
@@ -23,7 +24,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "fedbnsl"
 html_show_sourcelink = False
 html_copy_source = False
-html_static_path: list[str] = []
+html_static_path = [str(Path(__file__).parent / "static")]
+html_js_files = ["names.js"]
 html_theme_options: dict[str, Any] = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
