@@ -340,8 +340,9 @@ def check_lags(schema: Schema, lags: int) -> None:
         longest = max(schema.stretches[silo], default=0)
         if longest < lags + 2:
             raise BadInput(
-                f"silo {silo}: fewer rows than lags + 2: its longest unbroken series has {longest} rows, "
-                f"lags = {lags} need at least {lags + 2}"
+                f"the rows are read as time series, by their times or as declared, and silo {silo}: fewer rows than "
+                f"lags + 2: its longest unbroken series has {longest} rows, lags = {lags} need at least {lags + 2}; if "
+                'they are no series, declare {"kind": "continuous"} in about.json, or "mixed" with labels'
             )
 
 
