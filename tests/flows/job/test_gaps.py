@@ -63,7 +63,7 @@ def test_both_engines_learn_the_same_from_a_folder(gaps, tmp_path, capsys, monke
     write_folder(tmp_path / "data", gaps[1])
     written = {}
     for engine in ("inline", "prefect"):
-        code, out, err = run(capsys, "learn", tmp_path / "data", "--engine", engine, "--out", tmp_path / engine)
+        code, out, err = run(capsys, "learn", tmp_path / "data", "-v", "--engine", engine, "--out", tmp_path / engine)
         assert code == 0, err
         assert "5-20 % of the cells are empty" in out.replace("\n", " ")
         written[engine] = (tmp_path / engine / "structure.csv").read_text()
