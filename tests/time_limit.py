@@ -3,8 +3,8 @@
 A test may take `CPU_SECONDS` of processor time, with the processes that it starts. A test marked `slow` is left out of
 `make test`, and may take `SECONDS` of wall time, or the time in its mark: `slow(120)`. Neither limit includes fixtures.
 Both limits are those of a machine that counts to a million in `COUNT_SECONDS`: a test above its limit counts too, and
-the limit grows with what that takes, because a slow or shared machine then causes the delay. If the load is above one
-task per core, the limit on wall time grows with it too, since the load tells of the last minutes. `--cpu` prints the
+the limit grows with what that takes, because a slow or shared machine then causes the delay. If the load, an average
+over the last minutes, is above one task per core, the limit on wall time grows with it too. `--cpu` prints the
 processor time of the longest tests and of all by folder, with fixtures.
 """
 

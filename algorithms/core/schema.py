@@ -332,6 +332,7 @@ class Schema:
 
 Lags = Count | Auto
 AUTO: Literal["auto"] = "auto"
+NOT_SERIES = '; if these rows are not time series, declare {"kind": "continuous"} in about.json, or "mixed" with labels'
 
 
 def check_lags(schema: Schema, lags: int) -> None:
@@ -340,9 +341,8 @@ def check_lags(schema: Schema, lags: int) -> None:
         longest = max(schema.stretches[silo], default=0)
         if longest < lags + 2:
             raise BadInput(
-                f"the rows are read as time series, by their times or as declared, and silo {silo}: fewer rows than "
-                f"lags + 2: its longest unbroken series has {longest} rows, lags = {lags} need at least {lags + 2}; if "
-                'they are no series, declare {"kind": "continuous"} in about.json, or "mixed" with labels'
+                f"silo {silo}: fewer rows than lags + 2: its longest unbroken series has {longest} rows, "
+                f"lags = {lags} need at least {lags + 2}{NOT_SERIES}"
             )
 
 

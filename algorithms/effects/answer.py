@@ -510,4 +510,4 @@ def _silo_lines(found: BetweenSilos) -> Iterator[str]:
 
 def value_text(value: float | str) -> str:
     """A value of a treatment: a label, or a number in short."""
-    return value if isinstance(value, str) else f"{value:.6g}"
+    return value if isinstance(value, str) else f"{value:g}"

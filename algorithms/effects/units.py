@@ -12,7 +12,7 @@ import numpy as np
 from ..core.schema import FloatArray, Schema, Transform
 from ..parameters.networks import Network
 from ..statistics.transforms import NORMAL_SCORES, apply, inverse
-from .answer import Effect, InUnits, Values
+from .answer import Effect, InUnits, Values, contrasts
 
 SAMPLED_ROWS = 4000
 """number of rows that are drawn from a network"""
@@ -88,13 +88,17 @@ class DataUnits:
         return self.scales.get(name, Scale())
 
     def on_model_scale(self, name: str, values: Values | None) -> Values | None:
-        """The `values` of a column on the scale of the model; of a transformed column, by default mean and mean + 1."""
+        """The `values` of a column on the scale of the model; of a transformed column, by default mean and mean + 1.
+
+        Raises `BadInput` if the column is transformed and a value is not a number.
+        """
         scale, rows = self.scale(name), self.sample.get(name)
         if not scale.is_transformed:
             return values
         if values is None:
             return None if rows is None else (float(rows.mean()), float(rows.mean()) + 1.0)
-        return (scale.model(float(values[0])), scale.model(float(values[1])))
+        ((before, after),) = contrasts(name, (), values)
+        return (scale.model(float(before)), scale.model(float(after)))
 
     def outcomes(self, one: Effect, before: object, levels: Sequence[str]) -> FloatArray | None:
         """The outcomes of rows of the model as if their treatment had the value `before`; None without rows.

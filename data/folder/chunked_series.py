@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import FloatArray, Schema
+from fedbnsl.algorithms.core.schema import NOT_SERIES, FloatArray, Schema
 from fedbnsl.algorithms.diagnosis.series_rows import PASSES_NOTE
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
@@ -31,7 +31,6 @@ from .parquet import ParquetParts
 from .profile import BEYOND_RANGE, beyond
 from .query import QuerySource
 from .series import (
-    NOT_SERIES,
     REFUSED,
     SERIES,
     TIME,

@@ -217,7 +217,7 @@ def unit_fault(cell: str, unit: str) -> str | None:
     least, most = UNITS[unit]
     fault = cell_fault(cell)
     if fault is None and not (float(cell).is_integer() and least <= float(cell) <= most):
-        fault = f"{quoted(cell)} is not of the unit {unit}, a whole number from {least} to {most}"
+        fault = f"{quoted(cell)} is not a valid {unit}, a whole number from {least} to {most}"
     return fault
 
 

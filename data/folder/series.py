@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema, pluralize
+from fedbnsl.algorithms.core.schema import NOT_SERIES, Schema, pluralize
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import MIN_SILO_ROWS
@@ -206,7 +206,6 @@ ROUNDING = 0.01
 MIN_REGULAR = 0.5
 """minimum share of the times that are one or two steps after the time before, for rows that are series by default"""
 REFUSED = "the cell is empty, and --missing refuse allows no empty cells"
-NOT_SERIES = '; if these rows are not time series, declare {"kind": "continuous"} in about.json, or "mixed" with labels'
 
 
 @dataclass(frozen=True, eq=False)

@@ -241,7 +241,7 @@ def _basis(
 
 
 def _step_callback(job: Job, listeners: Iterable[Listener]) -> Callable[[str], None]:
-    """A function that tells every `StepListener` what the run does next."""
+    """A callback that passes the description of the next step to every `StepListener`."""
     candidates: list[object] = list(listeners)
 
     def report(words: str) -> None:

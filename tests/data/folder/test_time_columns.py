@@ -103,9 +103,9 @@ def test_the_parts_of_times_in_several_columns_are_read_together(tmp_path, colum
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ({"mo": 13}, "line 4, column 'mo': '13' is not of the unit month, a whole number from 1 to 12"),
-        ({"hr": 24}, "line 4, column 'hr': '24' is not of the unit hour, a whole number from 0 to 23"),
-        ({"day": 1.5}, "line 4, column 'day': '1.5' is not of the unit day, a whole number from 1 to 31"),
+        ({"mo": 13}, "line 4, column 'mo': '13' is not a valid month, a whole number from 1 to 12"),
+        ({"hr": 24}, "line 4, column 'hr': '24' is not a valid hour, a whole number from 0 to 23"),
+        ({"day": 1.5}, "line 4, column 'day': '1.5' is not a valid day, a whole number from 1 to 31"),
         ({"day": ""}, "line 4, column 'day': the cell is empty"),
         ({"day": 30}, "column 'obs_year,mo,day,hr': '2023-02-30T"),
     ],

@@ -550,6 +550,8 @@ def test_values_of_a_transformed_treatment_are_in_the_units_of_the_data(transfor
     assert str(learned.effect("dose", "response", compare=(2, 4))).startswith("dose: 2 → 4 mean of response +1.3")
     (usual,) = learned.effect("dose", "response").effects
     assert usual.original.values[1] / usual.original.values[0] == pytest.approx(np.e)
+    with pytest.raises(BadInput, match="dose has numbers, and the value to compare is 'high'"):
+        learned.effect("dose", "response", compare=(1, "high"))
 
 
 def test_an_effect_without_transforms_has_no_second_number(transformed):

@@ -53,8 +53,12 @@ def test_every_exchange_beside_the_rounds_says_in_words_what_it_is_for(capsys):
     data = amputate(homogeneous(5, 3, 200, 2), "mcar", 0.05, np.random.default_rng(0))
     job = job_inline(LearnSettings(data="data", bootstrap=5), "run", data)
     asked, exchange = [], SiloFederation.exchange
+
+    def recorded(self, *given):
+        asked.append(self.terms.run_id)
+        return exchange(self, *given)
+
     with pytest.MonkeyPatch.context() as patch:
-        recorded = lambda self, *given: asked.append(self.terms.run_id) or exchange(self, *given)  # noqa: E731
         patch.setattr(SiloFederation, "exchange", recorded)
         with progress_bar("run") as listener:
             run_inline(job, data, (listener,))
