@@ -45,11 +45,9 @@ class Scale:
         """The unit after a number, with a space before it."""
         return f" {self.unit}" if self.unit and not self.is_rank else ""
 
-    def model(self, value: float) -> float:
-        """The transformed value of the number `value` of the column."""
-        if self.transform is None or self.is_rank:
-            return value
-        return float(apply(np.array([value]), self.transform)[0])
+    def model(self, values: FloatArray) -> FloatArray:
+        """The transformed `values` of these numbers of the column."""
+        return values if self.transform is None or self.is_rank else apply(values, self.transform)
 
     def original(self, values: FloatArray) -> FloatArray:
         """The numbers of the column with these transformed `values`."""
@@ -97,8 +95,9 @@ class DataUnits:
             return values
         if values is None:
             return None if rows is None else (float(rows.mean()), float(rows.mean()) + 1.0)
-        ((before, after),) = contrasts(name, (), values)
-        return (scale.model(float(before)), scale.model(float(after)))
+        (numbers,) = contrasts(name, (), values)
+        before, after = scale.model(np.array(numbers, dtype=float))
+        return (float(before), float(after))
 
     def outcomes(self, one: Effect, before: object, levels: Sequence[str]) -> FloatArray | None:
         """The outcomes of rows of the model as if their treatment had the value `before`; None without rows.

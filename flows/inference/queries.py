@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbnsl.algorithms.core.schema import FloatArray, Transform, escape_formula, escape_formulas
+from fedbnsl.algorithms.core.schema import FloatArray, Schema, escape_formula, escape_formulas
 from fedbnsl.algorithms.effects.identification import open_edge
+from fedbnsl.algorithms.effects.units import Scale
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.algorithms.parameters.inference import (
     QUANTILES,
@@ -27,7 +28,6 @@ from fedbnsl.algorithms.parameters.inference import (
 )
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.parameters.prediction import PREDICTION_SAMPLES, predictions
-from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, apply, inverse
 from fedbnsl.data.folder.batches import Column, columns_in_memory
 from fedbnsl.data.folder.cells import is_empty, labels_of, number_of
 from fedbnsl.data.folder.sources import open_source
@@ -94,10 +94,8 @@ def query(result: RunResult, text: str, *, seed: int = 0, samples: int = PREDICT
     network = _network(result)
     parsed = parse(text)
     _refuse_open(result, parsed.do, {*parsed.targets, *(event.name for event in parsed.events), *parsed.given})
-    transforms = _formulas(result)
-    on_scale = _on_model_scale(parsed, transforms, result)
-    found = answer(network, on_scale, np.random.default_rng(seed), samples)
-    return QueryAnswer(parsed, _in_units(found, parsed, transforms), _rests_on(result, parsed, found))
+    found = answer(network, _on_model_scale(parsed, result.schema), np.random.default_rng(seed), samples)
+    return QueryAnswer(parsed, _in_units(found, parsed, result.schema), _rests_on(result, parsed, found))
 
 
 def parse(text: str) -> NetworkQuery:
@@ -178,37 +176,32 @@ def _network(result: RunResult) -> Network:
         raise BadInput(f"{error}: queries need a model") from None
 
 
-def _formulas(result: RunResult) -> dict[str, Transform]:
-    """By column, its transform if a single number can be transformed, which excludes normal scores."""
-    return {name: one for name, one in result.schema.transforms.items() if one != NORMAL_SCORES}
-
-
-def _on_model_scale(query: NetworkQuery, transforms: Mapping[str, Transform], result: RunResult) -> NetworkQuery:
+def _on_model_scale(query: NetworkQuery, schema: Schema) -> NetworkQuery:
     """The query with its numbers on the scale of the model."""
 
     def convert(name: str, value: Value) -> Value:
-        if name not in transforms:
+        scale = Scale.of(schema, name)
+        if not scale.is_transformed:
             return value
         number = number_of(str(value))
         if np.isnan(number):
             raise BadInput(f"{name}: '{value}' is not a number")
-        return float(apply(np.array([number]), transforms[name])[0])
+        return float(scale.model(np.array([number]))[0])
 
     events = tuple(replace(event, value=convert(event.name, event.value)) for event in query.events)
     given, do = ({name: convert(name, value) for name, value in one.items()} for one in (query.given, query.do))
     return replace(query, events=events, given=given, do=do)
 
 
-def _in_units(found: NetworkAnswer, query: NetworkQuery, transforms: Mapping[str, Transform]) -> NetworkAnswer:
+def _in_units(found: NetworkAnswer, query: NetworkQuery, schema: Schema) -> NetworkAnswer:
     """The answer in the units of the data.
 
     For a transformed number, only quantiles are converted. Its mean and standard deviation are omitted, because they
     cannot be computed from those on the scale of the model.
     """
-    if found.mean is None or query.targets[0] not in transforms:
+    if found.mean is None or not (scale := Scale.of(schema, query.targets[0])).is_transformed:
         return found
-    transform = transforms[query.targets[0]]
-    quantiles = {q: float(inverse(np.array([value]), transform)[0]) for q, value in found.quantiles.items()}
+    quantiles = {q: float(scale.original(np.array([value]))[0]) for q, value in found.quantiles.items()}
     return replace(found, mean=None, sd=None, quantiles=quantiles)
 
 
@@ -224,7 +217,7 @@ def _rests_on(result: RunResult, query: NetworkQuery, found: NetworkAnswer) -> t
     lines += [
         f"{name} is on the scale of the model, normal scores within each silo."
         for name in sorted(names)
-        if result.schema.transforms.get(name) == NORMAL_SCORES
+        if Scale.of(result.schema, name).is_rank
     ]
     if query.do:
         lines.append(
@@ -246,7 +239,7 @@ def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = N
         raise BadInput(f"rows is {rows}: it must be from 1 to {MAX_ROWS:,}")
     network, rng = _network(result), np.random.default_rng(seed)
     _refuse_open(result, do or {}, set(result.structure.variables) - set(do or {}))
-    chosen = _on_model_scale(NetworkQuery(do=do or {}), _formulas(result), result).do
+    chosen = _on_model_scale(NetworkQuery(do=do or {}), result.schema).do
     if network.lags:
         table = _series(network, rows, chosen, rng)
     else:
@@ -304,7 +297,7 @@ def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed:
         raise BadInput("the model of a time series forecasts: found.result.parameters.network.forecast(past) in Python")
     for name in targets:
         network.index(name)
-    table = _read(path, network.variables, network.levels, _formulas(result))
+    table = _read(path, network.variables, network.levels, result.schema)
     for name in targets:
         table[:, network.index(name)] = np.nan
     chosen = list(targets) or [name for v, name in enumerate(network.variables) if np.isnan(table[:, v]).any()]
@@ -324,9 +317,7 @@ def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed:
     return frame
 
 
-def _read(
-    path: Path, variables: Sequence[str], levels: Mapping[str, Sequence[str]], transforms: Mapping[str, Transform]
-) -> FloatArray:
+def _read(path: Path, variables: Sequence[str], levels: Mapping[str, Sequence[str]], schema: Schema) -> FloatArray:
     """The cells `[n_rows, d]` of the table at `path` on the model's scale: codes for labels, NaN for empty cells."""
     read = {column.name: column for column in columns_in_memory(open_source(path))}
     # A table that `simulate` wrote has escaped names.
@@ -338,7 +329,7 @@ def _read(
     for v, name in enumerate(variables):
         if name in columns:
             values = _cells(path, columns[name], levels.get(name))
-            table[:, v] = apply(values, transforms[name]) if name in transforms else values
+            table[:, v] = Scale.of(schema, name).model(values)
     return table
 
 
@@ -363,7 +354,6 @@ def _as_frame(
     result: RunResult, variables: Sequence[str], levels: Mapping[str, Sequence[str]], table: FloatArray
 ) -> "pd.DataFrame":
     """The `table` with labels instead of codes, and in the units of the data."""
-    transforms = _formulas(result)
     frame: dict[str, Any] = {}
     for v, name in enumerate(variables):
         column = table[:, v]
@@ -371,7 +361,7 @@ def _as_frame(
             labels = np.array([*levels[name], None], dtype=object)
             frame[name] = labels[np.where(np.isnan(column), len(levels[name]), column).astype(np.int64)]
         else:
-            frame[name] = inverse(column, transforms[name]) if name in transforms else column
+            frame[name] = Scale.of(result.schema, name).original(column)
     import pandas as pd  # imported late: most commands need no DataFrame
 
     return pd.DataFrame(frame)

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import fedbnsl
-from fedbnsl.algorithms.core.schema import FORMULA, escape_formula, escape_formulas, unescape_formula
+from fedbnsl.algorithms.core.schema import FORMULA, Schema, escape_formula, escape_formulas, unescape_formula
 from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket
 from fedbnsl.flows.benchmark.tables import files_of
 from fedbnsl.flows.cli.features import write as write_features
@@ -113,6 +113,7 @@ def test_a_simulated_table_can_be_predicted(tmp_path):
     names = HOSTILE[:4]
     pd_frame = pd.DataFrame({name: ["=yes", "no"] for name in names})
     write_table(pd_frame, tmp_path / "out.csv")
-    table = _read(tmp_path / "out.csv", names, dict.fromkeys(names, ("no", "=yes")), {})
+    schema = Schema(tuple(names), {"a": 2}, "discrete")
+    table = _read(tmp_path / "out.csv", names, dict.fromkeys(names, ("no", "=yes")), schema)
     assert table.tolist() == [[1.0] * 4, [0.0] * 4]
     assert FORMULA.match(cells_of((tmp_path / "out.csv").read_text("utf-8"))[0][1:])
