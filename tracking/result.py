@@ -273,6 +273,11 @@ class RunDescription:
     small_cells: str | None = None
     """whether cells of 1 and 2 rows are published, `blank` or `keep`; None for a run with an ε (noisy counts)"""
 
+    @property
+    def independent_share(self) -> float:
+        """The share of rows that count as independent in scores, tests and intervals."""
+        return float(self.params.get("independent_share", 1.0))
+
 
 @dataclass(frozen=True)
 class SiloEdge:

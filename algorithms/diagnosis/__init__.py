@@ -25,6 +25,15 @@ STEPS: dict[str, Entry] = {
         kinds=("continuous", "mixed", *SERIES),
         takes=("empty cells", "rows in passes", "series in passes"),
     ),
+    "error-checks": Entry(
+        releases="contrasts",
+        summary="after a run of auto on numbers: whether errors are independent of the causes, and rows of each other",
+        source="ours; Breusch, Pagan 1979; Koenker 1981; Newey, West 1987",
+        disclosure="once, sums over rows of products of squared residuals, of parents and their squares, and of "
+        "residuals of rows that follow each other; masked if the run is",
+        maker=lazy_factory("diagnosis.errors:ErrorChecks"),
+        takes=("rows in passes",),
+    ),
     "diagnosis-tables": Entry(
         releases=lambda broadcast: "own figures" if len(broadcast.counts) else "counts",
         at_sums={"own_figures": False},

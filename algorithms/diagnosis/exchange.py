@@ -156,6 +156,8 @@ class Broadcast:
     """`[d, d]`: whether i and j are adjacent and i may be a cause of j"""
     counted: NDArray[np.bool_]
     """whether each silo, in sorted order, is in these sums"""
+    inflation: float
+    """the factor by which dependent rows increase the variances of means and weights; 1 for independent rows"""
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,8 @@ class Server:
     """for time series, the ratios to their bounds of the statistics for weights that change in all silos"""
     transform_gain: float = 0.0
     """gain in the strength of linear relations by the suggested transforms, in nats per row"""
+    inflation: float = 1.0
+    """the factor by which dependent rows increase the variances of means and weights; 1 for independent rows"""
 
     @property
     def moments(self) -> SummedMomentsWithin:
@@ -225,7 +229,9 @@ def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Su
             open_windows(table, schema, silo, settings.lags) if settings.lags else open_silo(table, schema, silo, rng)
         ),
         open_server=lambda schema: start(schema, empty_structure(schema.variables)),
-        broadcast=lambda server: Broadcast(server.rows, server.means, server.within, server.parents, server.counted),
+        broadcast=lambda server: Broadcast(
+            server.rows, server.means, server.within, server.parents, server.counted, server.inflation
+        ),
         part=answer,
         aggregate=aggregate if settings.own_figures else aggregate_only,
         converged=lambda server: len(server.figures) > 0,
@@ -313,7 +319,7 @@ def answer(silo: Silo, request: Broadcast) -> FloatArray:
     in_series = len(silo.over_time) > 0
     figures, present = silo_slots(silo.silos, len(SERIES_FIGURES if in_series else FIGURES)), silo.variables
     inside = part if request.counted[silo.place] else 0.0
-    inflation = rank_inflation(request.within, request.parents & silo.numbers, silo.ranked)
+    inflation = request.inflation * rank_inflation(request.within, request.parents & silo.numbers, silo.ranked)
     if silo.silos > 1 and inside < 1:
         rest_means = (request.means - inside * means) / (1 - inside)
         rest = (request.within - inside * (silo.products / silo.rows)) / (1 - inside)

@@ -132,7 +132,15 @@ def parent_cap_findings(structure: Structure, max_parents: int | None) -> list[F
 
 MISFIT = "misfit"
 """the name of the finding on data that no sparse DAG explains"""
-CAUSES_OF_MISFIT = ("outliers", "not linear", "weights differ", "silo with different weights", "skewed columns")
+CAUSES_OF_MISFIT = (
+    "outliers",
+    "rows from elsewhere",
+    "not linear",
+    "errors depend on causes",
+    "weights differ",
+    "silo with different weights",
+    "skewed columns",
+)
 """the names of findings that explain a misfit"""
 
 
@@ -145,6 +153,45 @@ def misfit_findings(misfit: float) -> list[Finding]:
         "feedback or rounded values can be the reason."
     )
     return [Finding(MISFIT, sentence, "Learn again with --algorithm fed-fci, which allows for hidden common causes.")]
+
+
+ERRORS_DEPEND = "errors depend on causes"
+"""the name of the finding on errors whose size depends on the causes"""
+ROWS_DEPEND = "rows depend on each other"
+"""the name of the finding on rows that are not independent"""
+
+
+ROWS_ELSEWHERE = "rows from elsewhere"
+"""the name of the finding on rows that seem to be from another population"""
+
+
+def error_findings(dependent: int, families: int) -> list[Finding]:
+    """The finding that the errors of `dependent` variables among `families` with causes depend on these causes."""
+    sentence = (
+        f"The size of the errors of {dependent} of {families} variables depends on their causes, so neither a linear "
+        "nor an additive model holds. Directions rest on conditional independences only, and an edge had to explain "
+        "more of a variance."
+    )
+    return [Finding(ERRORS_DEPEND, sentence, "Read the graph as one of dependences: a weight is only a mean slope.")]
+
+
+def dependent_rows_findings(share: float, rows: int) -> list[Finding]:
+    """The finding that only a `share` of `rows` rows counts as independent, because rows resemble rows before them."""
+    sentence = (
+        f"Rows resemble the rows before them, so {rows:,} rows have as much evidence as about "
+        f"{float(f'{share * rows:.2g}'):,.0f} independent ones; scores and strengths count those. Repeated rows, "
+        "several rows of one person, or an order in time can be the reason."
+    )
+    return [Finding(ROWS_DEPEND, sentence, "If rows have a time, learn again with --time and its column.")]
+
+
+def elsewhere_findings(share: float) -> list[Finding]:
+    """The finding that a `share` of the rows seems to be from another population."""
+    sentence = (
+        f"{share_class(share)[:1].upper()}{share_class(share)[1:]} of the rows are far from all other rows, as if they "
+        "were from another population: a few such rows can add and reverse many edges."
+    )
+    return [Finding(ROWS_ELSEWHERE, sentence, SET_ASIDE)]
 
 
 def apart_findings(pairs: Sequence[tuple[str, str]]) -> list[Finding]:
@@ -252,12 +299,14 @@ def excesses(server: Compared, rules: Mapping[str, Rule]) -> dict[str, FloatArra
 
 
 def independent_share(server: Compared) -> float:
-    """The share of rows that count as independent in comparisons of means: (1 − ρ)/(1 + ρ); 1 if rows are not series.
+    """The share of rows that count as independent in comparisons of means.
 
-    ρ is the largest autocorrelation of a column at lag 1 (Bartlett 1946).
+    For time series it is (1 − ρ)/(1 + ρ), where ρ is the largest autocorrelation of a column at lag 1 (Bartlett 1946).
     """
-    if not isinstance(server, Server) or len(server.within) == len(server.schema.variables) or not server.rows:
+    if not isinstance(server, Server) or not server.rows:
         return 1.0
+    if len(server.within) == len(server.schema.variables):
+        return 1 / server.inflation
     largest = float(np.clip(autocorrelations(server).max(), 0.0, 0.99))
     return (1 - largest) / (1 + largest)
 

@@ -9,6 +9,7 @@ candidates.
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
+from scipy.special import ndtri
 
 from ..compiled import njit
 from ..core.knowledge import Prior, no_prior
@@ -20,8 +21,11 @@ MIN_CANDIDATE_T = 1.75
 """screening removes candidates with a smaller t-value in the regression on all earlier columns"""
 MAX_UNSCREENED = 100
 """number of variables above which elimination is screened, so that it is not O(d⁴)"""
-MIN_ROWS_OF_SCREEN = 10
-"""minimum number of rows per variable for screening: with fewer, parents with a joint effect have small t-values"""
+MANY_ROWS, LEAST_ROWS = 10, 2
+"""numbers of rows per variable above which candidates are screened at `MIN_CANDIDATE_T`, and at all"""
+KEPT_BY_CHANCE = 120
+"""with fewer than `MANY_ROWS`, parents with a joint effect can have small t-values. So screening then keeps this number
+of the columns without an effect before an average variable, or all if they are fewer"""
 
 Eliminated = dict[int, tuple[NDArray[np.int64], FloatArray]]
 """the candidates of a variable's last elimination, and the resulting weights `[m]`"""
@@ -42,15 +46,19 @@ def backward_elimination(
     If there are no more rows than variables, every variable from position `rows` on is an exact linear function of the
     earlier variables. Where such a variable is a parent, its variance is doubled, so that moments can be inverted.
 
-    If there are many variables and rows, candidates with a t-value below `MIN_CANDIDATE_T` are removed first.
+    If there are many variables and rows, candidates with a small t-value are removed first.
     """
     d, knowledge = len(S), prior or no_prior(len(S))
     least = float(np.expm1(price / rows))
-    if d <= MAX_UNSCREENED or rows <= MIN_ROWS_OF_SCREEN * d:
+    bound = MIN_CANDIDATE_T
+    if rows <= MANY_ROWS * d:
+        bound = min(bound, -float(ndtri(min(1.0, 2 * KEPT_BY_CHANCE / d) / 2)))
+    if d <= MAX_UNSCREENED or rows <= LEAST_ROWS * d or bound <= 0:
         return np.asarray(_eliminate(np.array(S), order, rows, least, knowledge.possible, knowledge.required))
     position = np.argsort(order)
     earlier = position[:, None] < position[None, :]
-    strong = squared_t_values(S, order, rows) >= MIN_CANDIDATE_T**2
+    degrees = rows if rows > MANY_ROWS * d else rows - position
+    strong = squared_t_values(S, order, rows) * (degrees / rows) >= bound**2
     candidates = (strong & knowledge.possible | knowledge.required) & earlier
     return eliminate_among(S, candidates, least, knowledge.required, known)
 

@@ -236,13 +236,17 @@ def best_equal_variance_fit(
         order = respect_precedence(order, knowledge.precedence)
         return score_fit(S, backward_elimination(S, order, rows, price, knowledge, known), rows)
 
-    order = np.argsort(top_down_order(S, knowledge.precedence)[0]) if rows > MIN_ROWS_PER_VARIABLE * d else None
-    fits = [] if order is None else [fit(order)]
-    if order is not None and is_exact(fits[0].variances, rows):
+    many_rows, least = rows > MIN_ROWS_PER_VARIABLE * d, max(MIN_EXPLAINED_SHARE, 3 * math.log(d) / rows)
+    if rows > d:
+        order = np.argsort(top_down_order(S, knowledge.precedence)[0])
+    else:
+        order = equal_variance(S, least, d - 1, 0).order
+    fits = [fit(order)]
+    if many_rows and is_exact(fits[0].variances, rows):
         return _best_after_reversals(S, fits[0], order, rows, price, fit)
-    if fits and rejects(fits[0]):
+    if rejects(fits[0]):
         return fits[0]
-    fits.append(fit(equal_variance(S, max(MIN_EXPLAINED_SHARE, 3 * math.log(d) / rows), d - 1, MAX_PASSES).order))
+    fits = [*fits * many_rows, fit(equal_variance(S, least, d - 1, MAX_PASSES).order)]
     best = max(fits, key=lambda one: one.score)
     for _ in range(MAX_REFINEMENTS):
         # `price` as a share of the least variance, if all errors have the mean residual variance of the best fit.

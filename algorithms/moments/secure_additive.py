@@ -21,7 +21,7 @@ Cost: the exchanges of `secure-linear`, then 3d(3d + 1)/2 numbers sent; O(n_p·d
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
@@ -96,6 +96,8 @@ class Server:
     gain: float
     """improvement of the linear graph by curved effects, penalties included; NaN before the last sum"""
     done: bool
+    moments: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    """the second moments of the coded columns of the additive model, up to a factor, `[3d, 3d]`"""
 
 
 def build(settings: SecureAdditive) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
@@ -201,7 +203,7 @@ def choose(server: Server, S: FloatArray, rows: int, settings: SecureAdditive) -
     price = max(math.log(rows), -math.log1p(-settings.min_share) * rows / WIDTH)
     dag = block_boss(blocks, price, settings, knowledge, first_column_only=True).dag
     scales = np.sqrt(np.diag(server.linear.S))
-    return replace(server, strengths=effect_sizes(blocks, dag) * scales, gain=gain, done=True)
+    return replace(server, strengths=effect_sizes(blocks, dag) * scales, gain=gain, done=True, moments=S)
 
 
 def orthogonal_blocks(S: FloatArray, rows: int) -> Blocks:

@@ -23,9 +23,10 @@ Cost: O(n_p·d²) at a silo of n_p rows, d(d + 1)/2 numbers sent; at the server 
 import math
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
@@ -91,6 +92,10 @@ class SecureLinear(OrderSettings):
     """for a class: request the sums that direct undirected edges if the errors are not Gaussian"""
     min_log_likelihood_ratio: NonNegative = 10.0
     """minimum log-likelihood ratio to direct an edge"""
+    min_share: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """for a class: share of a residual variance that an edge must explain, for models that hold only approximately"""
+    independent_share: Annotated[float, Gt(0), Le(1)] = 1.0
+    """share of the rows that count as independent in scores and tests"""
     lags: Lags = AUTO
     """time series: how many steps back an edge may reach; auto: by BIC, from the same sum"""
     max_lags: Count = 5
@@ -308,6 +313,11 @@ def aggregate(server: Server, replies: Replies[Summand], settings: SecureLinear)
     return select_fit(replace(server, S=S, rows=effective_rows(schema, rows)), settings)
 
 
+def select_again(server: Server, settings: SecureLinear) -> Server:
+    """The state with the fits under other `settings` to the second moments of `server`, which has counted all rows."""
+    return select_fit(replace(server, directed=0, dependent=0, done=False), settings)
+
+
 def degrees_of_freedom(schema: Schema, silos: tuple[str, ...]) -> int:
     """The rows of the `silos` that answered, minus one for each silo; raises `BadInput` if no rows are left."""
     rows = sum(schema.rows[silo] for silo in silos) - len(silos)
@@ -323,9 +333,10 @@ def effective_rows(schema: Schema, rows: int) -> int:
 
 def select_fit(server: Server, settings: SecureLinear) -> Server:
     """The state with the fits to its second moments, and the choice that the data support."""
+    server = replace(server, rows=max(1, round(server.rows * settings.independent_share)))
     S, rows, m, d = server.S, server.rows, len(server.S), len(server.schema.variables)
     knowledge = server.schema.knowledge.prior(server.schema.variables)
-    price = math.log(rows) + 2 * math.log(d)
+    price = max(math.log(rows) + 2 * math.log(d), rows * math.log1p(settings.min_share))
     may_be_equal = settings.error_variances == "auto" and not mixes_counts(server.schema)
 
     @cache

@@ -18,6 +18,8 @@ far too many spurious edges (Steck, Jaakkola 2003, "Bias-corrected bootstrap and
 row at most once, so halves are the default (Bühlmann, Yu 2002, "Analyzing bagging"; Meinshausen, Bühlmann 2010,
 "Stability selection").
 
+Rows of a table may depend on rows before them. Then blocks of consecutive rows are drawn (Carlstein 1986).
+
 Rows of a time series are dependent, and a learner uses them in windows of `lags` + 1 rows. So the wrapper draws
 non-overlapping blocks of consecutive windows (Carlstein 1986). Each block is a stretch of its own, so no window spans
 two blocks. The public lengths of the stretches determine the number of blocks and their length. A block has about
@@ -54,16 +56,21 @@ class SamplingScheme:
 
     replacement: bool = False
     lags: int = 0
+    block: int = 1
+    """for tables, the number of consecutive rows that are drawn together"""
 
     def count(self, n: int) -> int:
         """The number of rows or blocks drawn from n."""
         return n if self.replacement else n - n // 2
 
     def positions(self, n: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """The positions of the rows or blocks drawn from n."""
-        if self.replacement:
-            return generator.integers(n, size=n)
-        return generator.permutation(n)[: self.count(n)]
+        """The positions of the rows or blocks drawn from n; blocks of rows begin at a random row and wrap around."""
+        if self.block == 1:
+            return generator.integers(n, size=n) if self.replacement else generator.permutation(n)[: self.count(n)]
+        blocks = -(-n // self.block)
+        drawn = generator.integers(blocks, size=blocks) if self.replacement else generator.permutation(blocks)
+        rows = (drawn[:, None] * self.block + np.arange(self.block)).ravel()
+        return np.asarray((rows[rows < n][: self.count(n)] + generator.integers(n)) % n)
 
 
 def resampled_schema(schema: Schema, sampling: SamplingScheme) -> Schema:
@@ -240,11 +247,13 @@ class Bootstrap(Settings):
     """the learner's lags, if the rows are time series"""
     replacement: bool = False
     """draw n of the n rows with replacement, as R's bnlearn does, instead of half of the rows without replacement"""
+    block: Annotated[int, Ge(1)] = 1
+    """for tables whose rows depend on rows before them, how many consecutive rows to draw together"""
 
     @property
     def sampling(self) -> SamplingScheme:
         """The sampling scheme of these settings."""
-        return SamplingScheme(self.replacement, self.lags)
+        return SamplingScheme(self.replacement, self.lags, self.block)
 
 
 @dataclass(frozen=True)

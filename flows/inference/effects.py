@@ -9,6 +9,7 @@ rows, the silos send the sums of adjusted regressions
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fedbnsl.algorithms import registry
@@ -190,7 +191,7 @@ ONLY_LABELS = "effects between labels are computed from the tables of a DAG or C
 
 def _from_model(result: RunResult) -> Estimator:
     network, silos = result.parameters.network, [one for one in result.schema.silos if one not in result.lost]
-    rows = sum(result.schema.rows[silo] for silo in silos)
+    rows = round(sum(result.schema.rows[silo] for silo in silos) * result.independent_share)
     if network is None:  # a PAG has no model
         remedy = "give the run's rows with --data FOLDER" if result.schema.kind != "discrete" else ONLY_LABELS
         return WithoutModel(result.schema.levels, remedy)
@@ -228,7 +229,8 @@ def _moments(data: RunData, treatments: Sequence[str], outcome: str, kind: Effec
         for one in identify(structure, place[x], place[outcome], kind).sets:
             needed |= set(one.covariates)
     variables = data.rows.schema.variables
-    return FromMoments(variables, within_moments(data, [place[name] in needed for name in variables]))
+    moments = within_moments(data, [place[name] in needed for name in variables])
+    return FromMoments(variables, replace(moments, rows=round(moments.rows * data.result.independent_share)))
 
 
 def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], data: Path | None) -> tuple[str, ...]:
@@ -290,7 +292,8 @@ def _model_lines(result: RunResult, estimator: Estimator, data: Path | None) -> 
         return _regression_lines(result, estimator)
     assert isinstance(estimator, FromMoments)
     moments = estimator.moments
-    sizes = f"{moments.rows:,} rows of {pluralize(moments.silos, 'silo')}"
+    independent = "independent " * (result.independent_share < 1)
+    sizes = f"{moments.rows:,} {independent}rows of {pluralize(moments.silos, 'silo')}"
     lines = ["Linearity: effects are linear, and the same in all silos and for all values of the covariates."]
     if data is not None:
         return [

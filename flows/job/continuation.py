@@ -6,6 +6,10 @@ linear model by BIC. If a model gains in BIC, the run continues with the model t
 findings occur, because the two causes can be confused. If weights differ, the common weights fit no silo, which can
 look like curves. If effects are curved, silos in different ranges of a curve have different weights.
 
+The errors of the chosen model are then checked by one masked sum (`diagnosis/errors.py`). If they depend on the
+causes, an additive model is given up, and a linear model is selected again from the same moments, by conditional
+independences only. It also counts only the share of rows that is independent.
+
 For mixed data, the continuation tests the edges into labels.
 """
 
@@ -14,14 +18,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import ENDED_EARLY, Round
 from fedbnsl.algorithms.core.schema import AUTO
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import findings
+from fedbnsl.algorithms.diagnosis import errors, findings
 from fedbnsl.algorithms.diagnosis.series_findings import CHANGE
+from fedbnsl.algorithms.graphs.cpdag import dag_extension, member_of
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.moments import label_edges, secure_additive
+from fedbnsl.algorithms.moments import label_edges, secure_additive, secure_linear
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.parameters import mixed_families
 from fedbnsl.algorithms.score.secure_search import own_weights_gain
@@ -29,7 +36,7 @@ from fedbnsl.algorithms.score.settings import SecureSearch
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.tracking.result import Diagnosed
 
-from .follow_up import ALLOWED_FOR, fit_mixed_families, is_nonlinear
+from .follow_up import ALLOWED_FOR, diagnose, fit_mixed_families, is_nonlinear
 from .job import ExchangeResult, Job, Session, extra_exchange, unless_refused
 from .preparation import with_knowledge
 
@@ -79,14 +86,21 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
     if session.schema.kind == "mixed":
         return unless_refused(lambda: _with_label_edges(linear, session), lambda refusal: linear)
     default = SecureLinear(seed=getattr(job.spec.settings, "seed", 0))
-    if job.spec.settings != default or session.schema.kind not in ("continuous", *SERIES):
+    of_numbers = session.schema.kind in ("continuous", *SERIES)
+    if job.spec.settings != default or not of_numbers or not job.settings.diagnose:
         return linear
+    checked = unless_refused(lambda: _checked_linear_errors(linear, session), lambda refusal: None)
+    if checked:
+        linear = _diagnosed_again(linear, session, checked)
+        diagnosed = linear.diagnosed
     curved = unless_refused(lambda: _with_curved_effects(linear, session), lambda refusal: linear)
     before = curved if curved.gain < 0 else linear
     own = unless_refused(lambda: _with_own_weights(before, session), lambda refusal: before)
     best = own if own.gain > curved.gain or before is curved else curved
     spent = (one.diagnosed.bytes_sent - diagnosed.bytes_sent for one in ((own,) if before is curved else (curved, own)))
-    return replace(best, diagnosed=replace(best.diagnosed, bytes_sent=diagnosed.bytes_sent + sum(spent)))
+    best = replace(best, diagnosed=replace(best.diagnosed, bytes_sent=diagnosed.bytes_sent + sum(spent)))
+    still_linear = isinstance(best.last.server, secure_linear.Server)
+    return _selected_again(best, session, checked) if checked and still_linear else best
 
 
 def _with_curved_effects(linear: Continued, session: Session) -> Continued:
@@ -104,6 +118,12 @@ def _with_curved_effects(linear: Continued, session: Session) -> Continued:
     sent = linear.diagnosed.bytes_sent + tried.bytes_sent
     if tried.lost or not is_nonlinear(job, tried.last):
         return replace(linear, diagnosed=_annotated(linear.diagnosed, (findings.NOT_LINEAR,), REJECTED, sent))
+    additive = tried.last.server
+    model = errors.fitted_model(additive.moments, additive.strengths > 0, np.sqrt(np.diag(additive.linear.S)))
+    checked = _checked_errors(linear, session, model, "curved-errors")
+    sent += checked.bytes_sent
+    if checked.lost or errors.explained_squares(checked.last.server)[0].mean() > MAX_EXPLAINED:
+        return replace(linear, diagnosed=_annotated(linear.diagnosed, (findings.NOT_LINEAR,), NOT_ADDITIVE, sent))
     rest = tuple(one for one in linear.diagnosed.findings if one.name not in findings.OF_LINEAR_MODELS)
     learner = with_knowledge(registry.build(spec), job.run_schema(session.schema))
     reason = f"The diagnosis of a linear model led to one further masked sum: {found[findings.NOT_LINEAR].message}"
@@ -113,6 +133,92 @@ def _with_curved_effects(linear: Continued, session: Session) -> Continued:
         _after(linear.last, tried.last),
         replace(linear.diagnosed, findings=rest, bytes_sent=sent),
         tried.last.server.gain,
+    )
+
+
+def _checked_errors(run: Continued, session: Session, model: errors.Broadcast, name: str) -> ExchangeResult:
+    """The sums over the errors of a fitted `model`, under the run id `<run id>-<name>`."""
+    spec = AlgorithmSpec("error-checks", errors.ErrorChecks(masked=run.algorithm.needs_secure_sum))
+    return extra_exchange(run.job, session, spec, name, errors.start(session.schema, model))
+
+
+def _checked_linear_errors(linear: Continued, session: Session) -> ExchangeResult | None:
+    """The sums over the errors of the linear run; None for time series, with empty cells, and if no DAG is known."""
+    S, schema = linear.last.server.S, session.schema
+    dag = dag_extension(linear.algorithm.structure(linear.last.server)).dag
+    if dag is None or schema.kind in SERIES or schema.gaps or linear.job.imputation_model.rows:
+        return None
+    scales = np.sqrt(np.diag(S))
+    checked = _checked_errors(linear, session, errors.fitted_model(S / np.outer(scales, scales), dag, scales), "errors")
+    return None if checked.lost else checked
+
+
+def _diagnosed_again(linear: Continued, session: Session, checked: ExchangeResult) -> Continued:
+    """The linear run with the bytes of the check, diagnosed again if rows depend on each other.
+
+    Tests for curves and for different weights find too much if rows are not independent. The second diagnosis allows
+    for the variance that dependent rows add.
+    """
+    sent, rows = linear.diagnosed.bytes_sent + checked.bytes_sent, errors.independent_rows(checked.last.server)
+    if rows.following:
+        structure = linear.algorithm.structure(linear.last.server)
+        again = diagnose(
+            linear.job,
+            session,
+            linear.algorithm,
+            linear.last,
+            structure,
+            name="diagnosis-again",
+            inflation=1 / rows.share,
+        )
+        return replace(linear, diagnosed=replace(again, bytes_sent=sent + again.bytes_sent))
+    return replace(linear, diagnosed=replace(linear.diagnosed, bytes_sent=sent))
+
+
+def _errors_depend(checked: ExchangeResult) -> bool:
+    """Whether the errors of a linear model depend on the causes for too many of the variables with causes."""
+    dependent = errors.explained_squares(checked.last.server)[1]
+    return len(dependent) > 0 and bool(dependent.mean() >= MAX_DEPENDENT)
+
+
+def _selected_again(run: Continued, session: Session, checked: ExchangeResult) -> Continued:
+    """The linear run, selected again from the same moments if its errors or its rows are dependent.
+
+    If errors depend on the causes, directions rest on conditional independences only, and an edge must explain a share
+    of a residual variance. If rows are dependent, scores count the share of independent rows.
+    """
+    job, server, schema, diagnosed = run.job, run.last.server, session.schema, run.diagnosed
+    fails, dependent = _errors_depend(checked), errors.explained_squares(checked.last.server)[1]
+    rows, elsewhere = errors.independent_rows(checked.last.server), errors.rows_from_elsewhere(checked.last.server)
+    found = findings.elsewhere_findings(elsewhere) if elsewhere else []
+    if not fails and rows.share == 1:
+        return replace(run, diagnosed=replace(diagnosed, findings=(*diagnosed.findings, *found)))
+    settings = replace(job.spec.settings, independent_share=rows.share)
+    if fails:
+        settings = replace(settings, error_variances="free", non_gaussian=False, min_share=MIN_SHARE)
+        found += findings.error_findings(int(dependent.sum()), len(dependent))
+    if rows.following:
+        found += findings.dependent_rows_findings(rows.share, server.rows)
+    spec = replace(job.spec, settings=settings)
+    selected = secure_linear.select_again(server, settings)
+    last = replace(run.last, server=selected)
+    if not selected.done:
+        directed = extra_exchange(job, session, spec, "rows", selected)
+        diagnosed = replace(diagnosed, bytes_sent=diagnosed.bytes_sent + directed.bytes_sent)
+        last = last if directed.lost else _after(run.last, directed.last)
+    rest = [one for one in diagnosed.findings if one.name != findings.MISFIT and not (fails and one.name in UNTRUSTED)]
+    if not any(one.name in findings.CAUSES_OF_MISFIT for one in (*rest, *found)):
+        rest += findings.misfit_findings(selected.misfit)
+    diagnosed = replace(diagnosed, findings=(*rest, *found))
+    algorithm = with_knowledge(registry.build(spec), job.run_schema(schema))
+    reasons = tuple(one.message for one in found)
+    basis = algorithm.basis
+    return replace(
+        run,
+        job=replace(job, spec=spec),
+        algorithm=replace(algorithm, basis=lambda server: (*reasons, *basis(server))),
+        last=last,
+        diagnosed=diagnosed,
     )
 
 
@@ -136,8 +242,8 @@ def _with_own_weights(linear: Continued, session: Session) -> Continued:
     settings = SecureSearch(weights="own", segments=segments, lags=lags, seed=job.spec.settings.seed)
     spec = AlgorithmSpec("secure-boss", settings)
     tried = extra_exchange(job, session, spec, "own")
-    sent = linear.diagnosed.bytes_sent + tried.bytes_sent
-    gain = own_weights_gain(tried.last.server) if tried.last.outcome == "converged" else -math.inf
+    gain, checked_bytes = _gain_by_own_weights(linear, session, tried)
+    sent = linear.diagnosed.bytes_sent + tried.bytes_sent + checked_bytes
     if gain <= 0:
         return replace(linear, diagnosed=_annotated(linear.diagnosed, OWN_WEIGHTS, NOT_OWN, sent))
     # Curves were tested in residuals of common weights, which fit no silo.
@@ -159,6 +265,30 @@ def _with_own_weights(linear: Continued, session: Session) -> Continued:
     )
 
 
+def _gain_by_own_weights(linear: Continued, session: Session, tried: ExchangeResult) -> tuple[float, int]:
+    """The gain in BIC of a search by own scores, and the bytes of the check of its errors.
+
+    The gain is −∞ if the search did not converge, or if errors depend on the causes though each silo has its own
+    weights. Time series and rows with empty cells are not checked.
+    """
+    gain = own_weights_gain(tried.last.server) if tried.last.outcome == "converged" else -math.inf
+    if gain <= 0 or session.schema.kind in SERIES or session.schema.gaps:
+        return gain, 0
+    scales, dag = np.sqrt(np.diag(linear.last.server.S)), member_of(tried.last.server.found)
+    checked = _checked_errors(linear, session, errors.Broadcast(dag, scales, np.empty((0, 0))), "own-errors")
+    return -math.inf if checked.lost or _errors_depend(checked) else gain, checked.bytes_sent
+
+
+MAX_DEPENDENT = 1 / 3
+"""share of the variables with causes whose errors may depend on these causes in a linear model"""
+MAX_EXPLAINED = 0.025
+"""mean share of the squares of errors that causes may explain in an additive model"""
+MIN_SHARE = 0.05
+"""share of a residual variance that an edge must explain if errors depend on the causes"""
+UNTRUSTED = (findings.NOT_LINEAR, *findings.WEIGHTS_DIFFER)
+"""the names of findings that presuppose errors of constant variance"""
+NOT_ADDITIVE = "Errors of an additive model depend on the causes, so its directions were not used."
+"""text added to the finding on curved effects if the errors of the additive model depend on the causes"""
 MAX_LABEL_CHECKS = 5
 """maximum number of checks of edges into labels; each check costs the Newton steps of one fit"""
 

@@ -27,6 +27,7 @@ from fedbnsl.algorithms.diagnosis import (
     series_findings,
 )
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
+from fedbnsl.algorithms.diagnosis.errors import LAGS
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import Extension, dag_extension
 from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
@@ -311,10 +312,22 @@ def series_metrics(model: Parameters, structure: Structure) -> dict[str, MetricV
     return found
 
 
-def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Diagnosed:
+def diagnose(
+    job: Job,
+    session: Session,
+    algorithm: Algorithm,
+    last: Round[Any],
+    structure: Structure,
+    *,
+    name: str = "diagnosis",
+    inflation: float = 1.0,
+) -> Diagnosed:
     """The findings on the data and on `structure`.
 
-    The exchanges run over the same silos, under the run ids `<run id>-diagnosis`, for labels `<run id>-fit` and, with
+    `inflation` is the factor by which dependent rows increase the variance of means; a second diagnosis that allows for
+    it has another `name`.
+
+    The exchanges run over the same silos, under the run ids `<run id>-<name>`, for labels `<run id>-fit` and, with
     empty cells, `<run id>-missingness`. A private run has no such exchanges, because they would be releases that the
     privacy budget does not account for.
     """
@@ -348,12 +361,12 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     else:
         settings = exchange.Diagnosis(masked=algorithm.needs_secure_sum, lags=structure.lags)
         spec = AlgorithmSpec("diagnosis", settings)
-        start = exchange.start(session.schema, structure)
+        start = replace(exchange.start(session.schema, structure), inflation=inflation)
     if job.at_sums and sums is not None:  # no silo compares itself with the others
         server = diagnosis_tables.without_figures(start)
     else:
         try:
-            found = extra_exchange(job, session, spec, "diagnosis", start)
+            found = extra_exchange(job, session, spec, name, start)
         except NotAllowed as refusal:
             return replace(not_diagnosed(str(refusal)), bytes_sent=sent, sums=sums)
         if found.lost:
@@ -592,7 +605,8 @@ def confidence(
     if reason := resampling_refusal(job, session.schema):
         raise BadInput(reason)
     learner = resample_spec(job.spec, structure.lags, job.resamples)
-    spec = learner.wrapped("bootstrap", Bootstrap(job.resamples, structure.lags))
+    dependent = getattr(learner.settings, "independent_share", 1.0) < 1
+    spec = learner.wrapped("bootstrap", Bootstrap(job.resamples, structure.lags, block=LAGS if dependent else 1))
     found = extra_exchange(
         job, session, spec, "bootstrap", on_round=lambda one: on_exchange(len(one.server.running), one.number)
     )

@@ -79,7 +79,8 @@ def _fit_of_graph(
         )
     if not isinstance(sums, exchange.Server):
         return Fit("not tested, because it needs the sums of the diagnosis, which are not available"), {}
-    return fit_of_sums(schema, structure, chosen.dag, sums)
+    independent = round(sums.rows * getattr(job.spec.settings, "independent_share", 1.0))
+    return fit_of_sums(schema, structure, chosen.dag, replace(sums, rows=independent))
 
 
 def _largest_p_values(server: Any, structure: Structure, algorithm: str) -> dict[EdgeKey, float]:

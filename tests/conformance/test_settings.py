@@ -154,7 +154,8 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
         "secure-linear": Change(1, FREE | {"starts": 2, "agreeing_starts": 1}, hard=True),
     },
     "error_variances": Change("free"),
-    "min_share": Change(0.3),
+    "min_share": {"": Change(0.3), "secure-linear": Change(0.3, FREE)},
+    "independent_share": Change(0.02, FREE),
     "non_gaussian": Change(False, FREE),
     "min_log_likelihood_ratio": Change(0.01, FREE),
     # Of private runs.

@@ -210,3 +210,27 @@ def test_few_rows_a_variable_are_not_screened(monkeypatch):
     many = backward_elimination(S, np.arange(110), 5500, 16.0)
     monkeypatch.undo()
     assert not np.array_equal(many, backward_elimination(S, np.arange(110), 5500, 16.0))
+
+
+@pytest.mark.parametrize("rows_per_variable", [2.05, 4.0])
+def test_with_few_rows_screening_keeps_what_explains_only_jointly(rows_per_variable, monkeypatch):
+    """At 300 variables a quarter of the candidates is left, and the parents are nearly those without screening."""
+    d = 300
+    n = int(rows_per_variable * d)
+    rng = np.random.default_rng(5)
+    W = np.triu(rng.random((d, d)) < 3 / d, 1) * rng.uniform(0.4, 0.9, (d, d)) * rng.choice([-1.0, 1.0], (d, d))
+    S = np.cov(rng.normal(size=(n, d)) @ np.linalg.inv(np.eye(d) - W), rowvar=False)
+    order, price = np.arange(d), math.log(n) + 2 * math.log(d)
+    sizes = []
+    among = module.eliminate_among
+    monkeypatch.setattr(
+        module,
+        "eliminate_among",
+        lambda S, candidates, *more: sizes.append(candidates.sum()) or among(S, candidates, *more),
+    )
+    screened = backward_elimination(S, order, n, price)
+    monkeypatch.setattr(module, "KEPT_BY_CHANCE", d)
+    whole = backward_elimination(S, order, n, price)
+    assert ((screened != 0) != (whole != 0)).sum() <= 0.02 * (whole != 0).sum()
+    assert len(sizes) == 1
+    assert sizes[0] < 0.85 * d * (d - 1) / 2

@@ -173,3 +173,15 @@ def test_a_private_learner_is_refused():
 def test_settings_out_of_range_are_refused(resamples, lags, said):
     with pytest.raises(BadInput, match=said):
         Bootstrap(resamples, lags)
+
+
+def test_blocks_of_rows_are_drawn_together_and_every_row_as_often():
+    sampling, rng = SamplingScheme(block=20), np.random.default_rng(0)
+    counts, together = np.zeros(107), 0.0
+    for _ in range(2000):
+        rows = sampling.positions(107, rng)
+        assert len(set(rows)) == len(rows) == sampling.count(107)
+        counts[rows] += 1
+        together += np.isin((rows + 1) % 107, rows).mean()
+    assert together / 2000 > 0.9
+    np.testing.assert_allclose(counts / 2000, 54 / 107, atol=0.05)

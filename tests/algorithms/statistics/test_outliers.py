@@ -56,6 +56,18 @@ def test_a_cell_that_does_not_fit_its_row_is_set_aside_and_its_row_kept():
     assert np.array_equal(out[~np.isnan(out)], X[~np.isnan(out)])
 
 
+def test_a_row_from_elsewhere_is_set_aside_as_a_whole_and_a_row_with_a_wrong_cell_is_not():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2000, 12)) @ np.triu(rng.normal(size=(12, 12)))
+    schema, S = Schema(tuple("abcdefghijkl"), {"s": 2000}), np.cov(X.T)
+    X[5] = 3 * X.std(axis=0) * rng.choice([-1.0, 1.0], 12)
+    X[6, 11] += 10 * X[:, 11].std()
+    empty = np.isnan(screen(X, schema, S))
+    assert empty[5].all()
+    assert empty[6].sum() == 1
+    assert empty.sum(axis=1)[7:].max() <= 1
+
+
 def test_of_several_unlikely_cells_of_a_row_the_least_likely_is_set_aside():
     """Wherever it is, and by its deviation, not its size; the others are for the next screen."""
     rng = np.random.default_rng(5)

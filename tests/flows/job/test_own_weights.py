@@ -57,6 +57,7 @@ def test_auto_follows_the_advice_and_gives_the_reason():
 
 def test_auto_keeps_common_weights_that_fit_better(monkeypatch):
     monkeypatch.setattr(continuation, "own_weights_gain", lambda server: -1.0)
+    monkeypatch.setattr(continuation, "_checked_linear_errors", lambda linear, session: None)
     data, _ = data_of(0, 0.4)
     options = {"parameters": False, "bootstrap": 0}
     result, linear = learn(data, **options).result, learn(data, "secure-linear", **options).result
@@ -129,9 +130,12 @@ def test_the_model_that_gains_more_is_kept_and_the_bytes_of_both_count(monkeypat
 
     monkeypatch.setattr(continuation, "_with_curved_effects", tried(curved_gain, 30))
     monkeypatch.setattr(continuation, "_with_own_weights", tried(own_gain, 400))
-    job = SimpleNamespace(settings=SimpleNamespace(algorithm="auto"), spec=SimpleNamespace(settings=SecureLinear()))
+    job = SimpleNamespace(
+        settings=SimpleNamespace(algorithm="auto", diagnose=True), spec=SimpleNamespace(settings=SecureLinear())
+    )
     session = SimpleNamespace(schema=Schema(("a", "b"), {"one": 9}))
-    ended = SimpleNamespace(outcome="converged", broken_off="")
+    ended = SimpleNamespace(outcome="converged", broken_off="", server=None)
+    monkeypatch.setattr(continuation, "_checked_linear_errors", lambda linear, session: None)
     found = continuation.continued(job, session, None, ended, Diagnosed((), 1000))
     assert (found.gain, found.diagnosed.bytes_sent) == (best, 1430)
 

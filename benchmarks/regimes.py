@@ -1,0 +1,422 @@
+"""Regimes that no rule was tuned for: what the default finds, what it says, and what a pooled peer finds.
+
+`python benchmarks/regimes.py` runs all tables, `--table NAME` one of them. Unless a line says otherwise: an ER graph
+with d = 20 and 30 edges, weights of .5 to 1.5, 4,000 rows over 8 silos of unequal size, columns in random order and
+units, ten seeds from 3000 on; rules were chosen on seeds from 100 to 105. CPU seconds are those of a whole run with its
+diagnosis, resamples and parameters, with compiled code already loaded. If causal-learn is installed, its BOSS on the
+pooled rows is the peer.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from measure import mean_and_sd, run_tables, show
+from misfit import distance, peer
+from real import NOISES, dealt
+
+from fedbnsl import learn
+from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.cpdag import cpdag
+from fedbnsl.algorithms.graphs.dag import topological_order
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.data.federated import FederatedData, continuous, silo_names
+from fedbnsl.data.generators.random_graphs import random_dag
+
+SEEDS, PEER_SEEDS, CLEAN_SEEDS = range(3000, 3010), range(3000, 3002), range(4000, 4100)
+D, EDGES, ROWS, SILOS = 20, 30, 4000, 8
+Mechanism = Callable[[np.random.Generator, FloatArray, FloatArray, FloatArray], FloatArray]
+"""(generator, values of the parents `[n, p]`, their weights `[p]`, errors `[n]`) -> values of the child `[n]`"""
+
+
+def in_sd(x: FloatArray) -> FloatArray:
+    """Deviations from the mean in standard deviations; zeros if `x` is constant."""
+    sd = x.std(axis=0)
+    return np.asarray((x - x.mean(axis=0)) / np.where(sd > 0, sd, 1.0))
+
+
+def weighted(parents: FloatArray, weights: FloatArray) -> FloatArray:
+    """The weighted sum of standardised parents."""
+    return np.asarray(in_sd(parents) @ weights)
+
+
+CURVES: tuple[Callable[[FloatArray], FloatArray], ...] = (
+    np.tanh,
+    np.cbrt,
+    lambda x: np.exp(0.5 * x),
+    lambda x: x + 0.3 * x**3,
+    lambda x: np.log1p(np.exp(2 * x)),
+)
+"""monotone functions"""
+
+
+def curve(rng: np.random.Generator) -> Callable[[FloatArray], FloatArray]:
+    """One of the monotone functions."""
+    return CURVES[rng.integers(len(CURVES))]
+
+
+def linear(rng: np.random.Generator, pa: FloatArray, w: FloatArray, e: FloatArray) -> FloatArray:
+    """The linear model."""
+    return weighted(pa, w) + e
+
+
+def heteroscedastic(rng: np.random.Generator, pa: FloatArray, w: FloatArray, e: FloatArray) -> FloatArray:
+    """A linear mean; the standard deviation of the error is between 1/e and e, by the mean of the parents."""
+    spread = np.exp(0.5 * np.clip(in_sd(in_sd(pa).sum(axis=1)), -2, 2)) if pa.shape[1] else 1.0
+    return weighted(pa, w) + e * spread
+
+
+def variance_by_one_parent(rng: np.random.Generator, pa: FloatArray, w: FloatArray, e: FloatArray) -> FloatArray:
+    """A linear mean; the variance of the error is linear in the square of one parent."""
+    spread = np.sqrt(0.3 + 0.7 * in_sd(pa[:, 0]) ** 2) if pa.shape[1] else 1.0
+    return weighted(pa, w) + e * spread
+
+
+def post_nonlinear(rng: np.random.Generator, pa: FloatArray, w: FloatArray, e: FloatArray) -> FloatArray:
+    """A monotone function of the sum of curved effects and error."""
+    inner = sum((w[k] * in_sd(curve(rng)(in_sd(pa[:, k]))) for k in range(pa.shape[1])), np.zeros(len(e)))
+    return curve(rng)(in_sd(inner + e))
+
+
+def distorted(rng: np.random.Generator, pa: FloatArray, w: FloatArray, e: FloatArray) -> FloatArray:
+    """A monotone function of a linear sum and an error."""
+    return curve(rng)(in_sd(weighted(pa, w) + e))
+
+
+def products(rng: np.random.Generator, pa: FloatArray, w: FloatArray, e: FloatArray) -> FloatArray:
+    """A linear model with the product of the first two parents."""
+    z = in_sd(pa)
+    return weighted(pa, w) + e + (z[:, 0] * z[:, 1] if pa.shape[1] > 1 else 0.0)
+
+
+def only_products(rng: np.random.Generator, pa: FloatArray, w: FloatArray, e: FloatArray) -> FloatArray:
+    """Half of each effect is the product of all parents."""
+    z = in_sd(pa)
+    return 0.5 * weighted(pa, w) + e + (z.prod(axis=1) if pa.shape[1] > 1 else 0.0)
+
+
+def multiplicative(rng: np.random.Generator, pa: FloatArray, w: FloatArray, e: FloatArray) -> FloatArray:
+    """Positive values: errors multiply the mean, on a logarithmic scale that is linear."""
+    return np.exp(0.5 * in_sd(weighted(np.log(pa), w) + e) if pa.shape[1] else 0.5 * e)
+
+
+def additive(effect: Callable[[FloatArray], FloatArray]) -> Mechanism:
+    """An additive model in which each effect has this shape."""
+
+    def mechanism(rng: np.random.Generator, pa: FloatArray, w: FloatArray, e: FloatArray) -> FloatArray:
+        return sum((w[k] * in_sd(effect(in_sd(pa[:, k]))) for k in range(pa.shape[1])), np.zeros(len(e))) + e
+
+    return mechanism
+
+
+def wave(x: FloatArray) -> FloatArray:
+    """A sine with about one period over the data."""
+    return np.asarray(np.sin(1.5 * x))
+
+
+def gaussian(rng: np.random.Generator, size: tuple[int, int]) -> FloatArray:
+    """Independent Gaussian errors."""
+    return rng.normal(size=size)
+
+
+def persons(rng: np.random.Generator, size: tuple[int, int], visits: int = 5, share: float = 0.5) -> FloatArray:
+    """Errors with a common part within each run of `visits` rows; its share of the variance is `share`."""
+    common = np.repeat(rng.normal(size=(-(-size[0] // visits), size[1])), visits, axis=0)[: size[0]]
+    return np.sqrt(share) * common + np.sqrt(1 - share) * rng.normal(size=size)
+
+
+def autoregressive(rho: float) -> Callable[[np.random.Generator, tuple[int, int]], FloatArray]:
+    """Errors with autocorrelation `rho` between rows that follow each other."""
+
+    def draw(rng: np.random.Generator, size: tuple[int, int]) -> FloatArray:
+        errors = rng.normal(size=size)
+        for row in range(1, size[0]):
+            errors[row] = rho * errors[row - 1] + np.sqrt(1 - rho**2) * errors[row]
+        return errors
+
+    return draw
+
+
+def mixture(rng: np.random.Generator, size: tuple[int, int]) -> FloatArray:
+    """Bimodal errors."""
+    signs = rng.choice([-1.0, 1.0], size)
+    return (0.9 * signs + np.sqrt(1 - 0.81) * rng.normal(size=size)).astype(float)
+
+
+def lognormal(rng: np.random.Generator, size: tuple[int, int]) -> FloatArray:
+    """Errors with a heavy right tail."""
+    return (rng.lognormal(sigma=1.0, size=size) - np.exp(0.5)) / np.sqrt((np.e - 1) * np.e)
+
+
+def cauchy_like(rng: np.random.Generator, size: tuple[int, int]) -> FloatArray:
+    """Errors of a t distribution with 1.5 degrees of freedom, which have no variance."""
+    return rng.standard_t(1.5, size=size)
+
+
+After = Callable[[np.random.Generator, FloatArray], FloatArray]
+"""(generator, drawn values) -> observed values"""
+
+
+def cut(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    """Values beyond detection limits at both ends are those limits: up to 15 % at each end."""
+    low, high = rng.uniform(0, 0.15, X.shape[1]), 1 - rng.uniform(0, 0.15, X.shape[1])
+    limits = [np.quantile(X[:, j], (low[j], high[j])) for j in range(X.shape[1])]
+    return np.column_stack([np.clip(X[:, j], *limits[j]) for j in range(X.shape[1])])
+
+
+def cut_below(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    """A fifth of each column is its detection limit."""
+    return np.asarray(np.maximum(X, np.quantile(X, 0.2, axis=0)))
+
+
+def from_elsewhere(rng: np.random.Generator, X: FloatArray, share: float = 0.03) -> FloatArray:
+    """Three rows in a hundred are from another population."""
+    other = in_sd(rng.normal(size=X.shape) @ rng.normal(size=(X.shape[1],) * 2)) * 3 * X.std(axis=0)
+    return np.where(rng.random((len(X), 1)) < share, X.mean(axis=0) + other, X)
+
+
+def shares(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    """Each row as shares that sum to one."""
+    parts = np.exp(in_sd(X))
+    return np.asarray(parts / parts.sum(axis=1, keepdims=True))
+
+
+def rounded(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    """One digit."""
+    return np.asarray(np.round(in_sd(X), 1))
+
+
+def zero_inflated(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    """A third of the cells of five columns are 0."""
+    zeros = rng.random(X.shape) < 0.33
+    zeros[:, rng.permutation(X.shape[1])[5:]] = False
+    return np.where(zeros, 0.0, X - X.min(axis=0))
+
+
+def repeated(rng: np.random.Generator, X: FloatArray, times: int = 5) -> FloatArray:
+    """Each row occurs five times in succession."""
+    return np.asarray(np.repeat(X[: -(-len(X) // times)], times, axis=0)[: len(X)])
+
+
+def trend(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    """Every column drifts by a standard deviation over the rows."""
+    return X + np.linspace(-0.5, 0.5, len(X))[:, None] * X.std(axis=0) * rng.choice([-1.0, 1.0], X.shape[1])
+
+
+def selected(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    """Rows are more likely to be there if two columns are large."""
+    score = in_sd(X[:, :2]).sum(axis=1)
+    return X[np.sort(np.argsort(score + rng.logistic(size=len(X)))[len(X) // 2 :])]
+
+
+@dataclass(frozen=True)
+class Regime:
+    """How a regime is drawn, and what it should reach."""
+
+    mechanism: Mechanism = linear
+    errors: Callable[[np.random.Generator, tuple[int, int]], FloatArray] = gaussian
+    observe: After | None = None
+    asked: str = ""
+    unequal: bool = True
+    """whether error variances differ"""
+    units: bool = True
+    """whether columns have units of their own"""
+    variables: int = D
+    edges: int = EDGES
+    rows: int = ROWS
+    silos: int = SILOS
+    hidden: int = 0
+    """number of hidden common causes of three variables each"""
+    clean: bool = False
+    """whether a linear model holds, so that no finding is right"""
+
+
+REGIMES: dict[str, Regime] = {
+    "linear, Gaussian": Regime(clean=True),
+    "linear, Gaussian, equal variances": Regime(unequal=False, units=False, clean=True),
+    "linear, exponential errors": Regime(errors=NOISES["exponential"], clean=True),
+    "linear, Laplace errors": Regime(errors=NOISES["laplace"], clean=True),
+    "linear, uniform errors": Regime(errors=NOISES["uniform"], clean=True),
+    "linear, bimodal errors": Regime(errors=mixture, clean=True),
+    "linear, t3 errors": Regime(errors=NOISES["t3"], clean=True),
+    "linear, log-normal errors": Regime(errors=lognormal),
+    "linear, errors without a variance": Regime(errors=cauchy_like, asked="not refused"),
+    "linear, 60 edges": Regime(edges=60, clean=True),
+    "linear, 400 rows": Regime(rows=400, clean=True),
+    "linear, 40,000 rows": Regime(rows=40_000, clean=True),
+    "linear, 60 silos of 12 rows or more": Regime(rows=2000, silos=60, clean=True),
+    "error variance depends on all parents": Regime(heteroscedastic, asked="≤ 1"),
+    "error variance depends on one parent": Regime(variance_by_one_parent, asked="≤ 1"),
+    "the same, exponential errors": Regime(heteroscedastic, NOISES["exponential"]),
+    "post-nonlinear": Regime(post_nonlinear, asked="≤ 10, none refused"),
+    "distorted": Regime(distorted, asked="≤ 10"),
+    "multiplicative errors": Regime(multiplicative),
+    "products of parents": Regime(products, asked="≤ 6"),
+    "mostly products of parents": Regime(only_products),
+    "additive, tanh": Regime(additive(np.tanh), asked="no loss"),
+    "additive, quadratic": Regime(additive(np.square), asked="no loss"),
+    "additive, linear + quadratic": Regime(additive(lambda x: x + 0.5 * x**2), asked="no loss"),
+    "additive, waves": Regime(additive(wave), asked="no loss"),
+    "additive, absolute values": Regime(additive(np.abs), asked="no loss"),
+    "additive, tanh, exponential errors": Regime(additive(np.tanh), NOISES["exponential"]),
+    "additive, linear + quadratic, Laplace errors": Regime(additive(lambda x: x + 0.5 * x**2), NOISES["laplace"]),
+    "detection limits at both ends": Regime(observe=cut, asked="≤ 6"),
+    "detection limit below": Regime(observe=cut_below, asked="≤ 6"),
+    "3 % of rows from elsewhere": Regime(observe=from_elsewhere, asked="≤ 5 after its command"),
+    "zero-inflated": Regime(observe=zero_inflated),
+    "rounded to a tenth": Regime(observe=rounded, clean=True),
+    "compositional": Regime(observe=shares, units=False, asked="a finding; ≤ 20 with log-ratios"),
+    "five rows a person": Regime(errors=persons, asked="≤ 3"),
+    "ten rows a person": Regime(errors=lambda rng, size: persons(rng, size, 10, 0.8), asked="≤ 3"),
+    "autocorrelated rows, .5": Regime(errors=autoregressive(0.5), asked="≤ 5"),
+    "autocorrelated rows, .9": Regime(errors=autoregressive(0.9), asked="≤ 5"),
+    "each row five times": Regime(observe=repeated, asked="≤ 5"),
+    "drift over the rows": Regime(observe=trend),
+    "selected rows": Regime(observe=selected),
+    "3 hidden causes": Regime(hidden=3),
+    "6 hidden causes": Regime(hidden=6),
+    "3 hidden causes, exponential errors": Regime(errors=NOISES["exponential"], hidden=3),
+    "d = 100, 60 rows": Regime(variables=100, edges=100, rows=60, silos=5, asked="≤ 40, ≤ 3 CPU s"),
+    "d = 500, 600 rows": Regime(variables=500, edges=500, rows=600, silos=5, unequal=False, asked="≤ 15 CPU s"),
+}
+
+
+def drawn(regime: Regime, seed: int) -> FederatedData:
+    """The silos of a regime."""
+    rng, d = np.random.default_rng(seed), regime.variables
+    dag = random_dag(d, regime.edges, rng, "ER")
+    weights = dag * rng.uniform(0.5, 1.5, (d, d)) * rng.choice([-1.0, 1.0], (d, d))
+    errors = regime.errors(rng, (regime.rows, d))
+    if regime.unequal:
+        errors = errors * np.sqrt(rng.uniform(0.3, 2.0, d))
+    for _ in range(regime.hidden):
+        effects = rng.choice(d, 3, replace=False)
+        errors[:, effects] += rng.normal(size=(regime.rows, 1)) * rng.uniform(0.7, 1.5, 3) * rng.choice([-1.0, 1.0], 3)
+    X = np.zeros((regime.rows, d))
+    for j in topological_order(dag):
+        parents = np.flatnonzero(dag[:, j])
+        if regime.mechanism is linear:
+            X[:, j] = X[:, parents] @ weights[parents, j] + errors[:, j]
+        else:
+            X[:, j] = regime.mechanism(rng, X[:, parents], weights[parents, j], errors[:, j])
+    X = X if regime.observe is None else regime.observe(rng, X)
+    X = X * 10.0 ** rng.uniform(-1, 1, d) if regime.units else X
+    tables = dict(zip(silo_names(regime.silos), dealt(X, regime.silos, rng), strict=True))
+    names = tuple(f"v{place:03d}" for place in rng.permutation(d))
+    return FederatedData(continuous(tables, names), tables, Structure(names, weights))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of the default and of the peer on the same rows."""
+
+    seed: int
+    shd_cpdag: float
+    shd_skeleton: float
+    peer: float
+    strong: int
+    """number of edges with a strength above .9"""
+    strong_right: int
+    arrows: int
+    """number of arrowheads at strong edges that are drawn as sure"""
+    arrows_right: int
+    findings: tuple[str, ...]
+    algorithm: str
+    cpu_seconds: float
+    refused: str
+
+
+def ran(regime: Regime, seed: int, algorithm: str = "auto", **options: Any) -> Ran:
+    """Learn by default from one draw, and compare with its truth."""
+    data = drawn(regime, seed)
+    assert data.truth is not None
+    truth = cpdag(data.truth.adjacency)
+    start = time.process_time()
+    try:
+        result = learn(data, algorithm, **({"seed": seed, "bootstrap": None} | options)).result
+    except BadInput as error:
+        return Ran(seed, np.nan, np.nan, np.nan, 0, 0, 0, 0, (), algorithm, time.process_time() - start, str(error))
+    spent = time.process_time() - start
+    graph = result.structure.adjacency
+    joined, true = graph | graph.T, truth | truth.T
+    strong = np.zeros_like(joined)
+    arrows = np.zeros_like(joined)
+    if result.confidence is not None:
+        strong = np.triu(joined & (result.confidence.strengths.strength > 0.9))
+        arrows = (strong | strong.T) & graph & ~graph.T & (result.confidence.strengths.direction >= 0.8)
+    other = peer(data, seed) if seed in PEER_SEEDS and regime.variables == D else None
+    in_class = cpdag(graph) if result.structure.kind == "dag" else graph
+    return Ran(
+        seed,
+        distance(in_class, truth),
+        float(np.triu(joined != true).sum()),
+        np.nan if other is None else distance(other, truth),
+        int(strong.sum()),
+        int((strong & true).sum()),
+        int(arrows.sum()),
+        int((arrows & data.truth.adjacency).sum()),
+        tuple(one.name for one in result.diagnosed.findings),
+        result.algorithm,
+        spent,
+        "",
+    )
+
+
+def shown(title: str, regimes: dict[str, Regime], seeds: Sequence[int], **options: Any) -> None:
+    """Run and show the table of these regimes."""
+    runs = {label: [ran(regime, seed, **options) for seed in seeds] for label, regime in regimes.items()}
+    rows = []
+    for label, of in runs.items():
+        ended, peers = [run for run in of if not run.refused], [run.peer for run in of if not np.isnan(run.peer)]
+        names = sorted({name for run in of for name in run.findings})
+        rows.append(
+            {
+                "data": label,
+                "seeds": len(of),
+                "refused": len(of) - len(ended),
+                "CPDAG SHD": mean_and_sd([run.shd_cpdag for run in ended], 1) if ended else "",
+                f"BOSS, {len(PEER_SEEDS)} seeds": f"{np.mean(peers):.1f}" if peers else "",
+                "strong edges right": f"{sum(run.strong_right for run in of)}/{sum(run.strong for run in of)}",
+                "arrowheads right": f"{sum(run.arrows_right for run in of)}/{sum(run.arrows for run in of)}",
+                "findings": ", ".join(f"{name} {sum(name in run.findings for run in of)}" for name in names),
+                "CPU s": f"{np.mean([run.cpu_seconds for run in of]):.1f}",
+                "asked": regimes[label].asked,
+            }
+        )
+    show(title, rows, runs)
+
+
+def regimes() -> None:
+    """The default on every regime."""
+    ran(REGIMES["additive, tanh"], 1)  # loads compiled code
+    shown("regimes", REGIMES, SEEDS)
+
+
+def set_aside() -> None:
+    """The advice on rows from elsewhere, followed on the same rows."""
+    label = "3 % of rows from elsewhere"
+    shown("regimes-set-aside", {label: REGIMES[label]}, SEEDS, outliers="set-aside")
+
+
+def alarms() -> None:
+    """How often each finding is reported on clean data."""
+    clean = {label: regime for label, regime in REGIMES.items() if regime.clean}
+    runs = {label: [ran(regime, seed, bootstrap=0) for seed in CLEAN_SEEDS] for label, regime in clean.items()}
+    rows = [
+        {
+            "clean data": label,
+            "seeds": len(of),
+            "runs with a finding": sum(bool(run.findings) for run in of),
+            "findings": ", ".join(sorted({name for run in of for name in run.findings})),
+            "asked": "each ≤ 1 %, all together ≤ 5 %",
+        }
+        for label, of in runs.items()
+    ]
+    show("regimes-alarms", rows, runs)
+
+
+if __name__ == "__main__":
+    run_tables({"regimes": regimes, "set-aside": set_aside, "alarms": alarms}, __doc__, __file__)
