@@ -232,24 +232,6 @@ class Network:
                 table[:, v] = fixed[v] if v in fixed else self.local[v].draw(expected, rng)
                 yield v, expected
 
-    def query(
-        self, name: str, given: Mapping[str, float | str], rng: np.random.Generator, rows: int = 20_000
-    ) -> dict[str, float]:
-        """The probability of each level of variable `name`, or its mean and standard deviation, `given` other values.
-
-        The estimates are from `rows` weighted samples. Raises `BadInput` for an unknown name or label, and for
-        impossible values.
-        """
-        v = self.index(name)
-        table, weights = self.sample(rows, rng, given)
-        if not weights.any():
-            raise BadInput(f"the given values of {', '.join(given)} have probability 0 under the model")
-        share = weights / weights.sum()
-        if name in self.levels:
-            return {label: float(share[table[:, v] == code].sum()) for code, label in enumerate(self.levels[name])}
-        mean = float(share @ table[:, v])
-        return {"mean": mean, "sd": float(np.sqrt(share @ (table[:, v] - mean) ** 2))}
-
     def index(self, name: str) -> int:
         """The number of the node `name`; raises `BadInput` for an unknown name."""
         if name not in self.place:
