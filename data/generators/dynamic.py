@@ -9,12 +9,14 @@ state has a score (`SCORES`), and the effect of the state on other variables is 
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, get_args
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.core.settings import Count, CountOrNone, Factor, NonNegative, Positive, Seed, Settings
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -36,7 +38,7 @@ BURN_IN = 300
 
 
 @dataclass(frozen=True)
-class DynamicSettings:
+class DynamicSettings(Settings):
     """The settings of `dynamic`; raises `BadInput` naming an invalid value.
 
     `rows` is the number of windows of a silo: each of its `series` has `lags` additional rows. `degree` is the mean
@@ -45,42 +47,33 @@ class DynamicSettings:
     around the shared weights.
     """
 
-    variables: int
-    silos: int
-    rows: int
-    seed: int
-    lags: int = 1
-    degree: float = INTRA_DEGREE
-    lagged_degree: float = LAGGED_DEGREE
-    decay: float = DECAY
-    heterogeneity: float = 0.0
+    called: ClassVar[str] = ""
+    variables: Annotated[int, Ge(2)]
+    silos: Count
+    rows: Annotated[int, Ge(2)]
+    seed: Seed
+    lags: Count = 1
+    degree: NonNegative = INTRA_DEGREE
+    lagged_degree: Positive = LAGGED_DEGREE
+    decay: Factor = DECAY
+    heterogeneity: NonNegative = 0.0
     own_structures: bool = False
     noise: Noise = NOISE
-    series: int = 1
-    labels: int = 0
+    series: Count = 1
+    labels: CountOrNone = 0
     """number of variables that are states, drawn at random"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for an invalid value."""
-        for name, least in (("variables", 2), ("silos", 1), ("rows", 2), ("seed", 0), ("lags", 1), ("series", 1)):
-            if getattr(self, name) < least:
-                raise BadInput(f"{name}: {getattr(self, name)} is less than {least}")
+        super().__post_init__()
         if self.series > self.rows:
             raise BadInput(f"series: {self.series} is more than the {self.rows} rows of a silo")
-        if not 0 <= self.degree < np.inf:
-            raise BadInput(f"degree: {self.degree} is not a number ≥ 0")
-        if not 0 < self.lagged_degree <= self.variables:
-            raise BadInput(f"lagged_degree: {self.lagged_degree} is not above 0 and at most {self.variables}")
-        if not 1 <= self.decay < np.inf:
-            raise BadInput(f"decay: {self.decay} is not a number ≥ 1")
-        if not 0 <= self.heterogeneity < np.inf:
-            raise BadInput(f"heterogeneity: {self.heterogeneity} is not a finite number ≥ 0")
+        if self.lagged_degree > self.variables:
+            raise BadInput(f"lagged_degree: {self.lagged_degree} is more than the {self.variables} variables")
         if self.heterogeneity and self.own_structures:
             raise BadInput("heterogeneity: must be 0 with own structures, because silos then share no weights")
-        if not 0 <= self.labels <= self.variables:
-            raise BadInput(f"labels: {self.labels} is not from 0 to the number of variables, {self.variables}")
-        if self.noise not in get_args(Noise):
-            raise BadInput(f"noise: {self.noise!r} is not one of {', '.join(get_args(Noise))}")
+        if self.labels > self.variables:
+            raise BadInput(f"labels: {self.labels} is more than the {self.variables} variables")
 
 
 def dynamic(variables: int, silos: int, rows: int, seed: int, **options: Any) -> FederatedData:

@@ -4,7 +4,7 @@ Source: Fassy El Fehri et al., Appendix B.1.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -14,22 +14,14 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..defaults import GRAPH, NOISE, Graph, Noise
 from ..federated import FederatedData, continuous, silo_names
-from .random_graphs import check_graph, max_edges, random_dag, random_weights, variable_names
+from .random_graphs import RandomGraphSettings, check_graph, random_dag, random_weights, variable_names
 from .sampling import linear_sem
 
 
 @dataclass(frozen=True)
-class LinearSettings:
-    """The settings of a linear model: `silos` tables of `rows` rows, over a DAG with `edges` expected edges.
+class LinearSettings(RandomGraphSettings):
+    """The settings of a linear model on a random DAG; raises `BadInput` naming an invalid value."""
 
-    By default there are as many expected edges as variables. Raises `BadInput` naming an invalid value.
-    """
-
-    variables: int
-    silos: int
-    rows: int
-    seed: int
-    edges: int | None = None
     graph: Graph = GRAPH
     noise: Noise = NOISE
     standardise: bool = False
@@ -37,17 +29,8 @@ class LinearSettings:
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for an invalid value."""
-        for name, least in (("variables", 2), ("silos", 1), ("rows", 2), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise BadInput(f"{name}: {getattr(self, name)} is less than {least}")
-        if self.noise not in get_args(Noise):
-            raise BadInput(f"noise: {self.noise!r} is not one of {', '.join(get_args(Noise))}")
+        super().__post_init__()
         check_graph(self.variables, self.expected_edges, self.graph)
-
-    @property
-    def expected_edges(self) -> int:
-        """The expected number of edges; by default the number of variables, or the maximum if that is less."""
-        return min(self.variables, max_edges(self.variables)) if self.edges is None else self.edges
 
 
 def homogeneous(

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator
 
 from fedbnsl.algorithms.core.settings import CountOrNone, Positive
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.defaults import Dates, DifferentColumns, Missing, Outliers, SmallSilos
 
 from .as_text import Arcs, CommaSeparated, KnowledgeFile, Names, TargetsFile, Tiers
 from .model import LARGEST_SEED, OnCommandLine, Options, in_utf8, validate
@@ -26,12 +27,6 @@ if TYPE_CHECKING:
 Value = bool | int | float | str
 SmallCells = Literal["blank", "keep"]
 TuneBy = Literal["auto", "held-out", "stars"]
-Missing = Literal["model", "complete-rows", "refuse"]
-Outliers = Literal["keep", "set-aside"]
-Dates = Literal["set-aside", "days"]
-DifferentColumns = Literal["same", "union", "common"]
-SmallSilos = Literal["leave-out", "merge"]
-"""`Missing` to `SmallSilos` repeat types of `fedbnsl.data.folder.about`; its import would slow down the help."""
 
 
 def _list_algorithms(schema: dict[str, Any]) -> None:

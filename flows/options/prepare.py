@@ -29,6 +29,7 @@ from fedbnsl.data.defaults import (
     Experiment,
     Graph,
     Mechanism,
+    SmallSilos,
     Transform,
     Truth,
     Version,
@@ -427,7 +428,7 @@ class Split(DataRecipe):
     the sizes."""
     by: Annotated[str | None, OnCommandLine(value="COLUMN")] = Field(default=None, title="By column")
     """Create one silo per value of this column."""
-    small_silos: Literal["leave-out", "merge"] = "leave-out"
+    small_silos: SmallSilos = "leave-out"
     """With --by: what to do with rows whose silo has fewer than two rows or no name: leave them out (leave-out), or
     join them to one silo, 'others' (merge)."""
     skew: Annotated[str | None, OnCommandLine(value="COLUMN")] = Field(default=None, title="Skewed column")
