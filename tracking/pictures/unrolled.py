@@ -24,7 +24,9 @@ from .drawing import (
     MIN_WIDTH,
     TITLE,
     draw_box,
+    draw_path,
     fitted_legend,
+    route_path,
     write_header,
 )
 from .layout import FloatArray
@@ -33,7 +35,6 @@ from .style import INK, NO_MARKS, STYLES, Marks, Pen, causal_order, pens, trunca
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.path import Path
 
 HEIGHT, PITCH = 0.28, 0.46
 """height of a box, and distance between rows"""
@@ -165,7 +166,7 @@ def _draw_lagged(
     for lag in range(edge.lag - 1, 0, -1):
         points += [(grid.left(lag), tracks[edge, lag]), (grid.right(lag), tracks[edge, lag])]
     points.append((grid.left(0) - 0.8 * HEAD, end))
-    _draw_route(axes, edge, np.array(points), pen)
+    draw_path(axes, edge, route_path(np.array(points), (0.45, 0.0)), pen)
     _draw_head(axes, edge, np.array([grid.left(0), end]), -1.0, pen)
 
 
@@ -193,7 +194,7 @@ def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, pen: Pen) -> N
     start, end = ports[edge, "source"], ports[edge, "target"]
     stops = [0.8 * HEAD if mark == ARROW else 0.0 for mark in (edge.at_source, edge.at_target)]
     vertices = [(x + stops[0], start), (x + bulge, start), (x + bulge, end), (x + stops[1], end)]
-    _draw_path(axes, edge, Path(vertices, [Path.MOVETO, *[Path.CURVE4] * 3]), pen)
+    draw_path(axes, edge, Path(vertices, [Path.MOVETO, *[Path.CURVE4] * 3]), pen)
     for mark, y in ((edge.at_source, start), (edge.at_target, end)):
         if mark == ARROW:
             _draw_head(axes, edge, np.array([x, y]), 1.0, pen)
@@ -202,32 +203,6 @@ def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, pen: Pen) -> N
 def _reach(grid: Grid, edge: Edge) -> float:
     """The distance of the control points of an edge within one time step from the right side of its boxes."""
     return float(ARC + 0.62 * np.sqrt(abs(grid.row[edge.source] - grid.row[edge.target])))
-
-
-def _draw_route(axes: "Axes", edge: Edge, points: FloatArray, pen: Pen) -> None:
-    """Draw S-curves between the columns and straight lines through them."""
-    from matplotlib.path import Path
-
-    vertices, codes = [points[0]], [Path.MOVETO]
-    for number in range(1, len(points)):
-        start, end = points[number - 1], points[number]
-        if number % 2:
-            bend = np.array([0.45 * (end[0] - start[0]), 0.0])
-            vertices += [start + bend, end - bend, end]
-            codes += [Path.CURVE4] * 3
-        else:
-            vertices.append(end)
-            codes.append(Path.LINETO)
-    _draw_path(axes, edge, Path(np.array(vertices), codes), pen)
-
-
-def _draw_path(axes: "Axes", edge: Edge, path: "Path", pen: Pen) -> None:
-    from matplotlib.patches import PathPatch
-
-    style = STYLES[edge.category]
-    line = PathPatch(path, fill=False, ec=style.colour, lw=pen.width, ls=style.line, capstyle="butt", alpha=pen.opacity)
-    line.set_zorder(2 if edge.category in ("right", "learned") else 3)
-    axes.add_artist(line)
 
 
 def _draw_head(axes: "Axes", edge: Edge, tip: FloatArray, outwards: float, pen: Pen) -> None:
