@@ -66,7 +66,6 @@ class Network:
     adjustment: Adjustment = NO_ADJUSTMENT
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a name that occurs twice, and for distributions that do not fit levels and parents."""
         if len(self.place) < len(self.nodes):
             raise ValueError("variables are named more than once")
         for name, own, local in zip(self.nodes, self.parent_numbers, self.local, strict=True):

@@ -118,7 +118,6 @@ class MemoryLedger:
     """A ledger in memory, which ends with the process, for tables in memory."""
 
     def __init__(self) -> None:
-        """Start with nothing spent."""
         self._charges: list[Charge] = []
 
     def reserve(self, request: ChargeRequest, key: bytes) -> bytes:

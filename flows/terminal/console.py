@@ -23,7 +23,6 @@ class PlainConsole(Console):
     """
 
     def __init__(self, **settings: Any) -> None:
-        """A console with the `settings` of rich."""
         super().__init__(highlight=False, markup=False, emoji=False, **settings)
 
     def render_str(self, text: str, **style: Any) -> Text:

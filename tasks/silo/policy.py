@@ -63,7 +63,6 @@ class Policy(Settings):
     """what may leave at all (`algorithms/core/release.py`); the other limits apply besides"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for an unknown algorithm or step, and for values out of range."""
         super().__post_init__()
         _refuse_unknown("algorithms", self.algorithms, (*registry.ALGORITHMS,))
         _refuse_unknown("steps", self.steps or (), STEPS)

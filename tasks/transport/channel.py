@@ -151,7 +151,6 @@ class Connection:
     """
 
     def __init__(self, stream: Stream, limits: ConnectionLimits) -> None:
-        """Use an open connection."""
         self._stream, self._limits = stream, limits
         self._patience = limits.first_seconds
         self.reads = 0
