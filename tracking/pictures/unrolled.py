@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge
+from fedbnsl.algorithms.graphs.edges import Edge
 from fedbnsl.algorithms.graphs.pag import ARROW
 
 from .drawing import (
@@ -76,7 +76,7 @@ def draw_unrolled(
     variables: Sequence[str],
     lags: int,
     within: Sequence[Edge],
-    lagged: Sequence[LaggedEdge],
+    lagged: Sequence[Edge],
     compared: bool,
     title: str = "",
     marks: Marks = NO_MARKS,
@@ -111,7 +111,7 @@ def draw_unrolled(
     return figure
 
 
-def _draw_edges(axes: "Axes", grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge], marks: Marks) -> None:
+def _draw_edges(axes: "Axes", grid: Grid, within: Sequence[Edge], lagged: Sequence[Edge], marks: Marks) -> None:
     """Draw all edges; line widths show the strength, or the weight relative to edges of the same kind."""
     ports, tracks = _ports(grid, within, lagged), _tracks(grid, lagged)
     pen, lagged_pen = pens(within, marks), pens(lagged, marks)
@@ -121,7 +121,7 @@ def _draw_edges(axes: "Axes", grid: Grid, within: Sequence[Edge], lagged: Sequen
         _draw_lagged(axes, grid, one, ports, tracks, lagged_pen(one))
 
 
-def _ports(grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge]) -> Ports:
+def _ports(grid: Grid, within: Sequence[Edge], lagged: Sequence[Edge]) -> Ports:
     """The heights at which edges touch their boxes, spread over the side of a box so that few edges cross beside it.
 
     At each box, lagged edges are sorted by the rows of their other ends. Arcs that lead up are above arcs that lead
@@ -155,9 +155,9 @@ def _draw_column(axes: "Axes", grid: Grid, names: dict[str, str], lag: int) -> N
 def _draw_lagged(
     axes: "Axes",
     grid: Grid,
-    edge: LaggedEdge,
+    edge: Edge,
     ports: Ports,
-    tracks: dict[tuple[LaggedEdge, int], float],
+    tracks: dict[tuple[Edge, int], float],
     pen: Pen,
 ) -> None:
     """Draw an edge from an earlier column to the last column, on its track past the columns on its way."""
@@ -170,9 +170,9 @@ def _draw_lagged(
     _draw_head(axes, edge, np.array([grid.left(0), end]), -1.0, pen)
 
 
-def _tracks(grid: Grid, lagged: Sequence[LaggedEdge]) -> dict[tuple[LaggedEdge, int], float]:
+def _tracks(grid: Grid, lagged: Sequence[Edge]) -> dict[tuple[Edge, int], float]:
     """The y at which each edge passes each column on its way, between two rows and beside other edges."""
-    between: dict[tuple[int, int], list[tuple[float, LaggedEdge]]] = defaultdict(list)
+    between: dict[tuple[int, int], list[tuple[float, Edge]]] = defaultdict(list)
     for edge in lagged:
         start, end = grid.row[edge.source], grid.row[edge.target]
         for lag in range(1, edge.lag):

@@ -15,7 +15,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, LaggedEdge
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge
 
 from ..pictures.drawing import LONGEST_NAME, SIGNS, box_width
 from ..pictures.layout import Layout, layered
@@ -38,7 +38,7 @@ Point = tuple[float, float]
 
 
 def _places(
-    variables: Sequence[str], within: Sequence[Edge], lagged: Sequence[LaggedEdge]
+    variables: Sequence[str], within: Sequence[Edge], lagged: Sequence[Edge]
 ) -> tuple[tuple[tuple[float, float, float], ...], dict[Edge, tuple[Point, ...]]]:
     """The positions of the variables and the routes of the edges within one time step."""
     ordered, arcs = layout_order(variables, within)
@@ -161,13 +161,13 @@ def _edges(
             "true": _short(edge.true_weight) if edge.true_weight != 1.0 else None,
             "strength": _short(strength),
             "direction": _short(direction),
-            "lag": getattr(edge, "lag", None),
+            "lag": edge.lag or None,
             "required": marks.is_required(edge) or None,
             **_direction(result, edge, pen(edge)),
             "sign": letters.get(marks.basis_of(edge)),
             "thick": _short(pen(edge).width) or 1.0,
             "opacity": pen(edge).opacity,
-            "by": ways.get(edge) or None,
+            "by": ways.get(edge),
         }
         edges.append({name: value for name, value in one.items() if value is not None})
     return edges
