@@ -5,6 +5,8 @@ Source: Chen, Ma & Yue 2025, §7.2. In addition, silos may share the whole model
 With labels (our addition), some variables are states with two or three levels, such as alarms and switches. A state is
 drawn by an ordered logit model, whose linear predictor is the sum of effects x_t W + Σ x_{t−i} A_i. Each level of a
 state has a score (`SCORES`), and the effect of the state on other variables is linear in this score.
+
+The random streams of a seed: (0, ...) a model, (1, silo, part) rows, (2, silo) its weights, (3,) states.
 """
 
 from collections.abc import Callable
@@ -25,7 +27,7 @@ from fedbnsl.algorithms.statistics.moments import spectral_radius
 from ..defaults import DECAY, INTRA_DEGREE, LAGGED_DEGREE, NOISE, Noise
 from ..federated import FederatedData, silo_names, time_series
 from .random_graphs import variable_names
-from .sampling import draw_noise
+from .sampling import draw_noise, numbered_stream
 
 WEIGHTS = (0.3, 0.5)
 """range of the absolute weights within a time step and at lag 1, drawn uniformly (§7.2)"""
@@ -64,7 +66,6 @@ class DynamicSettings(Settings):
     """number of variables that are states, drawn at random"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for an invalid value."""
         super().__post_init__()
         if self.series > self.rows:
             raise BadInput(f"series: {self.series} is more than the {self.rows} rows of a silo")
@@ -89,18 +90,18 @@ def dynamic(variables: int, silos: int, rows: int, seed: int, **options: Any) ->
     own: dict[str, FloatArray] = {}
     shared: FloatArray
     if plan.own_structures:
-        own = {silo: _model(plan, _stream(seed, 0, number)) for number, silo in enumerate(names)}
+        own = {silo: _model(plan, numbered_stream(seed, 0, number)) for number, silo in enumerate(names)}
         shared = np.mean(list(own.values()), axis=0)
     else:
-        shared = _model(plan, _stream(seed, 0))
+        shared = _model(plan, numbered_stream(seed, 0))
     if plan.heterogeneity:
-        own = {silo: _silo_model(shared, plan, _stream(seed, 2, number)) for number, silo in enumerate(names)}
+        own = {silo: _silo_model(shared, plan, numbered_stream(seed, 2, number)) for number, silo in enumerate(names)}
     lengths = tuple(rows // plan.series + (part < rows % plan.series) + plan.lags for part in range(plan.series))
     tables = {}
     columns = variable_names(variables)
     widths = state_widths(plan)
     for number, silo in enumerate(names):
-        parts = (_stream(seed, 1, number, part) for part in range(plan.series))
+        parts = (numbered_stream(seed, 1, number, part) for part in range(plan.series))
         model = own[silo] if own else shared
         series = [
             labelled_svar(model, widths, length, rng, plan.noise)
@@ -148,7 +149,7 @@ STEEPNESS = 2.5
 def state_widths(plan: DynamicSettings) -> NDArray[np.int64]:
     """The number of levels of each variable, `[d]`: 1 for numbers, 2 and 3 in turn for states."""
     widths = np.ones(plan.variables, np.int64)
-    chosen = _stream(plan.seed, 3).permutation(plan.variables)[: plan.labels]
+    chosen = numbered_stream(plan.seed, 3).permutation(plan.variables)[: plan.labels]
     widths[chosen] = 2 + np.arange(plan.labels) % 2
     return widths
 
@@ -211,8 +212,3 @@ def _stable_model(draw: Callable[[], FloatArray], remedy: str) -> FloatArray:
         if model[-1].any() and spectral_radius(model[0], model[1:]) < MAX_SPECTRAL_RADIUS:
             return model
     raise BadInput(f"dynamic: none of {MAX_TRIES} random models is stable: use {remedy}")
-
-
-def _stream(seed: int, *key: int) -> np.random.Generator:
-    """The random stream of a purpose: (0, ...) a model, (1, silo, part) rows, (2, silo) its weights, (3,) states."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

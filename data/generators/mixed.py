@@ -15,6 +15,8 @@ Every continuous parent enters in standard deviations, so that no logit saturate
   separate intercept, so that a discrete parent may have no effect on average. A strict conditional Gaussian network has
   no discrete child of a continuous parent. A random DAG may have such a child; the slopes and intercepts of the child
   are then in logits.
+
+The random streams of a seed: (0,) the model, (1, silo) its rows, (2, silo) its offsets.
 """
 
 from dataclasses import asdict, dataclass
@@ -34,6 +36,7 @@ from ..defaults import EFFECTS, MIXED_LEVELS, SITE_MEANS, Effects
 from ..federated import FederatedData, silo_names
 from ..federated import mixed as mixed_schema
 from .random_graphs import RandomGraphSettings, check_graph, random_dag, variable_names
+from .sampling import numbered_stream
 
 WEIGHTS = (0.5, 1.5)
 """range of absolute slopes, and of half the spread of a discrete parent's offsets, for continuous children"""
@@ -152,7 +155,6 @@ class MixedSettings(RandomGraphSettings):
     unequal: bool = True
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for an invalid value."""
         super().__post_init__()
         check_graph(self.variables, self.expected_edges, "ER")
         if not 2 <= self.levels[0] <= self.levels[1]:
@@ -187,7 +189,7 @@ def mixed(
     as `MixedSettings` does.
     """
     plan = MixedSettings(variables, silos, rows, seed, edges, effects, levels, site_means, unequal)
-    rng = _stream(seed, 0)
+    rng = numbered_stream(seed, 0)
     dag = random_dag(variables, plan.expected_edges, rng)
     model = random_mixed_model(dag, _random_levels(plan, rng), plan.effects, rng)
     names = variable_names(variables)
@@ -220,11 +222,6 @@ def _random_levels(plan: MixedSettings, rng: np.random.Generator) -> NDArray[np.
 
 def _draw_silo(model: MixedModel, rows: int, plan: MixedSettings, number: int) -> FloatArray:
     """Draw the table `[rows, d]` of a silo, with its own offsets in the continuous columns."""
-    table = draw_rows(model, rows, _stream(plan.seed, 1, number))
-    means = plan.site_means * _stream(plan.seed, 2, number).standard_normal(len(model.levels))
+    table = draw_rows(model, rows, numbered_stream(plan.seed, 1, number))
+    means = plan.site_means * numbered_stream(plan.seed, 2, number).standard_normal(len(model.levels))
     return np.asarray(table + np.where(model.levels > 0, 0.0, means * model.scale))
-
-
-def _stream(seed: int, *key: int) -> np.random.Generator:
-    """The random stream of a purpose: (0,) the model, (1, silo) its rows, (2, silo) its offsets."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
