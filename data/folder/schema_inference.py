@@ -94,7 +94,7 @@ def _undeclared_reason(name: str, column: JointColumn, kind: ColumnKind) -> str 
     if rows >= MIN_ID_ROWS and column.whole and column.unique and (column.consecutive or ID.fullmatch(name)):
         as_time = f"; --time {name} reads the rows as time series" if TIMES.fullmatch(name) else ""
         return f"row numbers or ids: all values are distinct{as_time}"
-    recurring = 0 < column.recurrence <= MAX_RECURRENCE and column.values > MAX_LEVELS
+    recurring = 0 < column.recurrence <= MAX_RECURRENCE and column.distinct > MAX_LEVELS
     if kind == "continuous" and column.whole and recurring:
         often = f"{column.recurrence:g} rows each" if column.recurrence > 1 else "a few twice"
         return (
