@@ -1,9 +1,20 @@
-"""The choices and defaults of the data generators, and the catalogue of published networks.
+"""The choices and defaults of reading and generating data, and the catalogue of published networks.
 
 The module imports no numpy, so that the command line can show choices and defaults at once.
 """
 
 from typing import Literal
+
+Missing = Literal["model", "complete-rows", "refuse"]
+"""treatment of empty cells: keep them for the learner, leave out their rows, or refuse them"""
+Outliers = Literal["keep", "set-aside"]
+"""treatment of numbers far from their column: keep them, or treat them as empty cells"""
+DifferentColumns = Literal["same", "union", "common"]
+"""treatment of columns that only some silos have: refuse them, keep them, or leave them out"""
+Dates = Literal["set-aside", "days"]
+"""treatment of columns of dates: set them aside, or read them as days"""
+SmallSilos = Literal["leave-out", "merge"]
+"""treatment of rows whose silo has too few rows or no name: leave them out, or join them to one silo"""
 
 Graph = Literal["ER", "SF"]
 """Erdős–Rényi or scale-free (Barabási–Albert)"""

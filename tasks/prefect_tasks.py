@@ -136,7 +136,6 @@ class PrefectTasks:
     """Starts the steps of the current flow run as tasks of Prefect (see `rounds.Tasks`)."""
 
     def __init__(self) -> None:
-        """Start tasks with tags."""
         self._connected = True
 
     def disconnect(self) -> None:

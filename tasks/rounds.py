@@ -167,7 +167,6 @@ class Cancellation:
     """
 
     def __init__(self) -> None:
-        """No request yet."""
         self._requested = threading.Event()
         self._in_step = False
 

@@ -5,7 +5,6 @@ is pickled.
 """
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +13,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 
 from .kept_files import after_first_line, first_line
-from .staging import name_in_errors, private_opener
+from .staging import replace_private
 
 T = TypeVar("T")
 
@@ -41,21 +40,9 @@ class Checkpoint:
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Write `checkpoint` to a temporary file, which then replaces `path` atomically.
-
-    Raises `OSError` with the name of the file if it cannot be written; the previous checkpoint then remains.
-    """
+    """Write `checkpoint` to `path`; raises `OSError` as `replace_private` does, and the previous one then remains."""
     body = wire.encode(checkpoint)
-    temporary = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
-        with name_in_errors(path), open(temporary, "wb", opener=private_opener) as file:
-            file.write(first_line(path) + hashlib.sha256(body).digest() + body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    replace_private(path, first_line(path) + hashlib.sha256(body).digest() + body)
 
 
 def load(path: Path) -> Checkpoint:
@@ -71,14 +58,3 @@ def load(path: Path) -> Checkpoint:
     if hashlib.sha256(body).digest() != digest:
         raise BadInput(f"{path}: the checkpoint is damaged")
     return wire.decode(Checkpoint, body)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the renaming of a file in `folder` durable, if the system supports this."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -53,7 +53,6 @@ class Comparison:
         return {"compared_with": self.earlier, **counts, "edges_changed": self.edges_changed, **drift}
 
     def __str__(self) -> str:
-        """The comparison in one sentence."""
         return self.summary
 
     def __repr__(self) -> str:

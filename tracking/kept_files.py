@@ -9,6 +9,7 @@ Not in this table: tables of results (CSV), whose format is that of the `config.
 format; empty lock files; keys, tokens and random secrets.
 """
 
+import json
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
+
+from .staging import replace_private
 
 UNSTATED = 1
 """the format of a file that states none"""
@@ -85,6 +88,19 @@ def without_format(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     """The JSON `content` of the file at `path` without the version of its format; raises `BadInput` for another one."""
     require_format(path, content.get(FORMAT, UNSTATED))
     return {name: value for name, value in content.items() if name != FORMAT}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON content of the file at `path` without the version of its format; raises `BadInput` for another one.
+
+    Also raises `OSError`, `ValueError`, `RecursionError` or `AttributeError` for an unreadable or damaged file.
+    """
+    return without_format(path, json.loads(path.read_text("utf-8")))
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Replace the file at `path` by the JSON `content` with the version of its format; raises as `replace_private`."""
+    replace_private(path, json.dumps(with_format(path, content), indent=1).encode())
 
 
 def first_line(path: Path) -> bytes:

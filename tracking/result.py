@@ -22,7 +22,7 @@ from fedbnsl.algorithms.diagnosis.columns import without_causes
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.implied import NO_FIT, Fit
 from fedbnsl.algorithms.events.hawkes import Intensities
-from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, EdgeFigures, EdgeKey, LaggedEdge
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, EdgeFigures, EdgeKey
 from fedbnsl.algorithms.graphs.imposed_knowledge import experimental_arcs
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -289,11 +289,6 @@ class SiloEdge:
     """number of silos with the opposite edge within one time step"""
 
     @property
-    def lag(self) -> int:
-        """The lag of the edge's source in steps; 0 within one time step."""
-        return self.edge.lag if isinstance(self.edge, LaggedEdge) else 0
-
-    @property
     def known(self) -> list[float]:
         """The weights that are known."""
         return [weight for weight in self.weights.values() if weight is not None]
@@ -322,7 +317,7 @@ def silo_edges(structures: Mapping[str, ClassifiedEdges]) -> list[SiloEdge]:
 
 def _turns(edge: Edge) -> bool:
     """Whether the edge could have the opposite direction; not so for a lagged edge, whose direction is that of time."""
-    return edge.directed and not isinstance(edge, LaggedEdge)
+    return edge.directed and not edge.lag
 
 
 @dataclass(frozen=True)
@@ -456,7 +451,7 @@ class RunResult(RunDescription):
         arc, prior = (edge.source, edge.target), self._prior
         if arc in self.doubted and edge.directed:
             return f"doubted: nothing in a table can cause {edge.target}"
-        if isinstance(edge, LaggedEdge):
+        if edge.lag:
             return "time"
         if not edge.directed or self.structure.kind == "pag" or edge.category == "missing":
             return ""

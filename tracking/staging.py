@@ -49,8 +49,36 @@ def write_private(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def replace_private(path: Path, content: bytes) -> None:
+    """Write `content` to a private file, which then replaces `path` atomically: no reader finds a part of it.
+
+    Raises `OSError` with the name of the file if it cannot be written; an earlier file then remains.
+    """
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        with name_in_errors(path), open(temporary, "wb", opener=private_opener) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming of a file in `folder` durable, if the system supports this."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 STAGE = ".results-"
-LEFTOVER = re.compile(r"\.results-[0-9a-f]{32}|\.checkpoint\.bin-[0-9]+|\.started\.json")
+LEFTOVER = re.compile(r"\.results-[0-9a-f]{32}|\.(checkpoint\.bin|started\.json)-[0-9]+|\.started\.json")
 """files that a killed run may leave in its folder"""
 BESIDE = "[0-9a-f]" * 32
 """suffix of the temporary folders that earlier versions made beside the run's folder"""

@@ -33,7 +33,6 @@ class Pull:
     start: FloatArray
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         _require_finite("the terms of the coordinator", self.linear, self.r, self.l1, self.start)
 
 
@@ -90,7 +89,6 @@ class Lasso(Pull):
     S: FloatArray
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         super().__post_init__()
         _require_finite("the moments of the rows", self.S)
 

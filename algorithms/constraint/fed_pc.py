@@ -53,7 +53,6 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
     suffices for ε; 0: no protection against silos, with slightly less noise"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         if self.epsilon and self.mode != "exact":
             raise BadInput(f"parameter mode is {self.mode}: with an epsilon it must be exact")

@@ -117,7 +117,6 @@ class Adjustment:
             raise BadInput(f"--deseasonalise {self.period}: a period has 2 rows or more")
 
     def __bool__(self) -> bool:
-        """Whether anything is adjusted."""
         return self.fits or self.difference
 
     @property

@@ -67,7 +67,6 @@ class Traffic:
         return self.up + self.down
 
     def __add__(self, other: "Traffic") -> "Traffic":
-        """The traffic of both together."""
         return Traffic(self.up + other.up, self.down + other.down, self.formula + other.formula)
 
 
@@ -205,7 +204,6 @@ class SiloLost(Exception):  # noqa: N818 - an event, not a programming error
     """Raised by a federation if silos did not reply in a round, and the run cannot continue without them."""
 
     def __init__(self, silos: tuple[str, ...], reason: str) -> None:
-        """Store the names of the lost silos and the reason."""
         super().__init__(f"{', '.join(silos)}: {reason}")
         self.silos = silos
         self.reason = reason

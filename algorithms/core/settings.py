@@ -1,4 +1,4 @@
-"""Settings of algorithms: the type of a field states its range, and its docstring its meaning.
+"""Settings of algorithms, generators and owners: the type of a field states its range, and its docstring its meaning.
 
 The command line's parameters, the forms of Prefect and the check of a value follow from the field alone. A class that
 repeats a field for another default repeats its type.
@@ -22,6 +22,8 @@ NonNegative = Annotated[float, Ge(0)]
 Factor = Annotated[float, Ge(1)]
 Share = Annotated[float, Gt(0), Lt(1)]
 Quota = Annotated[float, Ge(0), Le(1)]
+ShareOrNone = Annotated[float, Ge(0), Lt(1)]
+"""a share, for which 0 stands for a default"""
 Count = Annotated[int, Ge(1)]
 CountOrNone = Annotated[int, Ge(0)]
 """a count, for which 0 mostly stands for none or for all"""
@@ -31,21 +33,24 @@ Auto = Literal["auto"]
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of an algorithm or a wrapper; raises `BadInput` for a value outside the range of its field."""
+    """Settings, such as those of an algorithm; raises `BadInput` for a value outside the range of its field."""
 
+    called: ClassVar[str] = "parameter "
+    """what a message calls a field, before its name"""
     __pydantic_config__: ClassVar[dict[str, Any]] = {"use_attribute_docstrings": True}
 
     def __post_init__(self) -> None:
         """Check all values; a text must be a word of its field's type, such as auto."""
+        kinds = declared_types(type(self))
+        for name, kind in kinds.items():
+            if get_origin(kind) is Literal and getattr(self, name) not in get_args(kind):
+                choices = ", ".join(words_of(kind))
+                raise BadInput(f"{self.called}{name} is '{getattr(self, name)}': it must be one of {choices}")
         for name, bounds in self.bounds().items():
-            value = getattr(self, name)
-            if isinstance(value, str):
-                valid = value in words_of(declared_types(type(self))[name])
-            else:
-                valid = all(WITHIN[kind](value, limit) for kind, limit in bounds.items())
-            if not valid:
-                words = [f", or {word}" for word in words_of(declared_types(type(self))[name])]
-                raise BadInput(f"parameter {name} is {value}: it must be {range_text(bounds)}{''.join(words)}")
+            value, words = getattr(self, name), words_of(kinds[name])
+            if not (value in words if isinstance(value, str) else is_within(value, bounds)):
+                others = "".join(f", or {word}" for word in words)
+                raise BadInput(f"{self.called}{name} is {value}: it must be {range_text(bounds)}{others}")
 
     @classmethod
     @cache
@@ -77,6 +82,11 @@ WITHIN: dict[type[Any], Callable[[float, float], bool]] = {
 }
 Bounds = dict[type[Any], float]
 """limits by `Gt`, `Ge`, `Lt` and `Le`"""
+
+
+def is_within(value: float, bounds: Bounds) -> bool:
+    """Whether a number is within `bounds`; NaN never is."""
+    return all(WITHIN[kind](value, limit) for kind, limit in bounds.items())
 
 
 def words_of(kind: Any) -> tuple[str, ...]:

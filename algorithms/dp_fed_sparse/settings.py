@@ -66,7 +66,6 @@ class DpFedSparse(PrivateSettings):
     """τ: edges of at most this absolute weight are dropped"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         left = 1 - self.smoothness_share
         require(self.smoothness_share + self.spread_share < 1, "spread_share", self.spread_share, f"less than {left:g}")

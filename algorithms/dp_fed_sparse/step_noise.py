@@ -19,7 +19,6 @@ were clipped.
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,48 +49,18 @@ def rounding_margin(rows: int) -> float:
     return max(1.0, 1 + rows**2 * 2.0**-52 - (SLACK - 1) / 2)
 
 
-class StepNoise(Protocol):
-    """The noise of a step of DP-PGCD, and the cost of each of its two releases."""
-
-    @property
-    def selection(self) -> Cost[ReplaceOne]:
-        """The cost of one selection."""
-        ...
-
-    @property
-    def step(self) -> Cost[ReplaceOne]:
-        """The cost of one gradient."""
-        ...
-
-    @property
-    def grid(self) -> float:
-        """The grid on which gradients are released, in units of their sensitivity."""
-        ...
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of a gradient's noise, in units of its sensitivity."""
-        ...
-
-    def select(self, bits: Bits, scores: FloatArray, sensitivity: float) -> int:
-        """The index of a score that is probably among the largest; replacing a record changes each by `sensitivity`."""
-        ...
-
-    def draw(self, bits: Bits, count: int) -> NDArray[np.int64]:
-        """The noise of `count` gradients, in steps of the grid."""
-        ...
-
-
 @dataclass(frozen=True)
 class GumbelGaussian:
     """The paper's mechanism: ρ_s for a selection, ρ_u for a gradient."""
 
     selection: Cost[ReplaceOne]
+    """the cost of one selection"""
     step: Cost[ReplaceOne]
+    """the cost of one gradient"""
 
     @property
     def grid(self) -> float:
-        """See `StepNoise`."""
+        """The grid on which gradients are released, in units of their sensitivity."""
         return _gaussian_grid(self.step.rho)[0]
 
     @property
@@ -105,7 +74,7 @@ class GumbelGaussian:
         return exponential(bits, scores, gumbel_scale(sensitivity, self.selection))
 
     def draw(self, bits: Bits, count: int) -> NDArray[np.int64]:
-        """See `StepNoise`."""
+        """The noise of `count` gradients, in steps of the grid."""
         return discrete_gaussian(bits, _gaussian_grid(self.step.rho)[1], count)
 
 
@@ -118,17 +87,17 @@ class LaplacePair:
 
     @property
     def selection(self) -> Cost[ReplaceOne]:
-        """See `StepNoise`."""
+        """The cost of one selection."""
         return Cost(self.pure**2 / 2 * (1 + 1e-12), ReplaceOne)
 
     @property
     def step(self) -> Cost[ReplaceOne]:
-        """See `StepNoise`."""
+        """The cost of one gradient."""
         return self.selection
 
     @property
     def grid(self) -> float:
-        """See `StepNoise`."""
+        """The grid on which gradients are released, in units of their sensitivity."""
         return _laplace_grid(1.0 / self.pure)
 
     @property
@@ -143,12 +112,16 @@ class LaplacePair:
         return int((whole + discrete_laplace(bits, self._scale(2 * sensitivity, grid, 2), len(whole))).argmax())
 
     def draw(self, bits: Bits, count: int) -> NDArray[np.int64]:
-        """See `StepNoise`."""
+        """The noise of `count` gradients, in steps of the grid."""
         return discrete_laplace(bits, self._scale(1.0, self.grid), count)
 
     def _scale(self, sensitivity: float, grid: float, roundings: int = 1) -> int:
         """The Laplace scale in steps of the grid; each of the `roundings` may add a step to the sensitivity."""
         return math.ceil((sensitivity * SLACK / grid + roundings) / self.pure)
+
+
+StepNoise = GumbelGaussian | LaplacePair
+"""the noise of a step, and the cost of each of its two releases"""
 
 
 def release(noise: StepNoise, value: float, drawn: int) -> float:

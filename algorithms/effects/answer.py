@@ -7,7 +7,7 @@ the adjustment sets in the graph and lets the estimator compute the effect for e
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -154,25 +154,6 @@ class Effect:
         }
 
 
-class Estimator(Protocol):
-    """The statistics of the data from which effects are computed."""
-
-    @property
-    def ranges(self) -> bool:
-        """Whether effects can be computed for any adjustment set, and not only for the set of the fitted network."""
-        ...
-
-    def levels(self, name: str) -> tuple[str, ...]:
-        """The levels of a variable; empty for a number."""
-        ...
-
-    def estimates(
-        self, x: str, y: str, covariates: Sequence[str], kind: EffectKind, values: Values
-    ) -> dict[str, tuple[Estimate, bool]]:
-        """The effect for each level of `y` ("" for a mean), and whether strata are sparse; may raise `ValueError`."""
-        ...
-
-
 @dataclass(frozen=True)
 class FromMoments:
     """Linear effects from second moments; the regression on the covariates gives total and direct effects alike."""
@@ -180,6 +161,7 @@ class FromMoments:
     variables: tuple[str, ...]
     moments: WithinMoments
     ranges: bool = True
+    """whether effects can be computed for any adjustment set, and not only for the set of the fitted network"""
 
     def levels(self, name: str) -> tuple[str, ...]:
         """The empty tuple, because all variables are numbers."""
@@ -287,6 +269,10 @@ class FromRegressions:
         if isinstance(found, str):
             raise ValueError(found)
         return {(self.levels(y) or ("", ""))[1]: (found, False)}
+
+
+Estimator = FromMoments | WithoutModel | FromTables | FromMixed | FromRegressions
+"""the statistics of the data from which effects are computed"""
 
 
 def model_estimator(network: Network, rows: int, silos: int) -> Estimator:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from .edges import Category, Edge, LaggedEdge, classify, classify_lagged
+from .edges import Category, Edge, classify, classify_lagged
 from .structure import Structure
 
 Fate = Literal["gained", "lost", "turned", "marked otherwise", "kept"]
@@ -33,11 +33,6 @@ class EdgeChange:
     fate: Fate
     before: float | None
     after: float | None
-
-    @property
-    def lag(self) -> int:
-        """The lag in steps; 0 for an edge within one time step."""
-        return self.edge.lag if isinstance(self.edge, LaggedEdge) else 0
 
     @property
     def weight_change(self) -> float | None:

@@ -187,6 +187,8 @@ class Edge:
     """the edge's mark at the source: a tail, an arrow or a circle"""
     at_target: int
     category: Category
+    lag: int = 0
+    """the number of time steps by which the source is earlier than the target"""
 
     @property
     def directed(self) -> bool:
@@ -199,9 +201,14 @@ class Edge:
         return self.at_target == ARROW != self.at_source
 
     @property
+    def own(self) -> bool:
+        """Whether a variable depends on its own past."""
+        return self.source == self.target
+
+    @property
     def cause(self) -> str:
-        """The label of the source in lists."""
-        return self.source
+        """The label of the source at its lag, in lists."""
+        return lagged_name(self.source, self.lag)
 
     @property
     def text(self) -> str:
@@ -242,24 +249,7 @@ def _edge(structure: Structure, truth: Structure | None, edge: list[int], catego
     return Edge(structure.variables[i], structure.variables[j], weight, true_weight or None, at_i, at_j, category)
 
 
-@dataclass(frozen=True)
-class LaggedEdge(Edge):
-    """The edge from `source` at time t − `lag` to `target` at time t."""
-
-    lag: int
-
-    @property
-    def own(self) -> bool:
-        """Whether a variable depends on its own past."""
-        return self.source == self.target
-
-    @property
-    def cause(self) -> str:
-        """The label of the source at that lag."""
-        return lagged_name(self.source, self.lag)
-
-
-def classify_lagged(structure: Structure, truth: Structure | None) -> tuple[LaggedEdge, ...]:
+def classify_lagged(structure: Structure, truth: Structure | None) -> tuple[Edge, ...]:
     """The lagged edges of `structure` and the missing lagged edges of `truth`, by lag, source and target.
 
     Without a truth, or with a truth that is not dynamic, every edge is "learned". Raises `ValueError` if the truth has
@@ -289,14 +279,14 @@ def pad_lags(lagged: NDArray[np.float64], lags: int) -> NDArray[np.float64]:
 
 def _lagged_edge(
     structure: Structure, learned: NDArray[np.float64], true: NDArray[np.float64] | None, index: list[int]
-) -> LaggedEdge:
+) -> Edge:
     k, i, j = index
     weight, true_weight = float(learned[k, i, j]), 0.0 if true is None else float(true[k, i, j])
     category: Category = "learned"
     if true is not None:
         category = "missing" if not weight else "right" if true_weight else "extra"
     source, target = structure.variables[i], structure.variables[j]
-    return LaggedEdge(source, target, weight or None, true_weight or None, TAIL, ARROW, category, k + 1)
+    return Edge(source, target, weight or None, true_weight or None, TAIL, ARROW, category, k + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +307,7 @@ class ClassifiedEdges:
         return classify(self.structure, self.reference)
 
     @cached_property
-    def lagged(self) -> tuple[LaggedEdge, ...]:
+    def lagged(self) -> tuple[Edge, ...]:
         """The lagged edges."""
         return classify_lagged(self.structure, self.reference)
 
@@ -327,7 +317,6 @@ class ClassifiedEdges:
         yield from self.lagged
 
     def __len__(self) -> int:
-        """The number of all edges."""
         return len(self.within) + len(self.lagged)
 
     def rows(self) -> tuple[tuple[str, ...], list[tuple[str | float | None, ...]]]:
@@ -340,9 +329,8 @@ class ClassifiedEdges:
         has_weights, has_types, dynamic = structure.kind != "pag", structure.kind != "dag", structure.lagged is not None
         rows: list[tuple[str | float | None, ...]] = []
         for edge in self:
-            lag = edge.lag if isinstance(edge, LaggedEdge) else 0
             types = [edge_type(structure.kind, edge.at_source, edge.at_target)] * has_types
-            rows.append((edge.source, edge.target, *[edge.weight] * has_weights, *types, *[lag] * dynamic))
+            rows.append((edge.source, edge.target, *[edge.weight] * has_weights, *types, *[edge.lag] * dynamic))
         return ("source", "target", *["weight"] * has_weights, *["type"] * has_types, *["lag"] * dynamic), rows
 
 
@@ -368,7 +356,7 @@ NO_FIGURES: Mapping[EdgeKey, EdgeFigures] = {}
 
 def key_of(edge: Edge) -> EdgeKey:
     """The key of `edge` among the figures of a graph."""
-    if isinstance(edge, LaggedEdge):
+    if edge.lag:
         return edge.source, edge.target, edge.lag
     first, second = sorted((edge.source, edge.target))
     return first, second, 0

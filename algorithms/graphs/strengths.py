@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dag import reachable
-from .edges import Edge, LaggedEdge, edges_of, padded_lagged_weights
+from .edges import Edge, edges_of, padded_lagged_weights
 from .pag import ARROW
 from .structure import GraphKind, Structure
 
@@ -71,7 +71,7 @@ class Strengths:
         The direction of a lagged edge is 1, because time determines it.
         """
         i, j = self.variables.index(edge.source), self.variables.index(edge.target)
-        if isinstance(edge, LaggedEdge):
+        if edge.lag:
             share = float(self.lagged[edge.lag - 1, i, j]) if edge.lag <= len(self.lagged_counts) else 0.0
             return share, 1.0 if share else None
         strength = float(self.strength[i, j])

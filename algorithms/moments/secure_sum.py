@@ -37,7 +37,6 @@ class SecureSum(SummedMoments):
     for ε; 0: no protection against silos, but slightly less noise"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         if self.noise == "none" and self.epsilon > 0:
             raise BadInput(f"parameter epsilon is {self.epsilon}, but noise is none: nothing would be private")

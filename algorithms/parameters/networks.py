@@ -66,7 +66,6 @@ class Network:
     adjustment: Adjustment = NO_ADJUSTMENT
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a name that occurs twice, and for distributions that do not fit levels and parents."""
         if len(self.place) < len(self.nodes):
             raise ValueError("variables are named more than once")
         for name, own, local in zip(self.nodes, self.parent_numbers, self.local, strict=True):
@@ -231,24 +230,6 @@ class Network:
                 expected = self.given_parents(v, table)
                 table[:, v] = fixed[v] if v in fixed else self.local[v].draw(expected, rng)
                 yield v, expected
-
-    def query(
-        self, name: str, given: Mapping[str, float | str], rng: np.random.Generator, rows: int = 20_000
-    ) -> dict[str, float]:
-        """The probability of each level of variable `name`, or its mean and standard deviation, `given` other values.
-
-        The estimates are from `rows` weighted samples. Raises `BadInput` for an unknown name or label, and for
-        impossible values.
-        """
-        v = self.index(name)
-        table, weights = self.sample(rows, rng, given)
-        if not weights.any():
-            raise BadInput(f"the given values of {', '.join(given)} have probability 0 under the model")
-        share = weights / weights.sum()
-        if name in self.levels:
-            return {label: float(share[table[:, v] == code].sum()) for code, label in enumerate(self.levels[name])}
-        mean = float(share @ table[:, v])
-        return {"mean": mean, "sd": float(np.sqrt(share @ (table[:, v] - mean) ** 2))}
 
     def index(self, name: str) -> int:
         """The number of the node `name`; raises `BadInput` for an unknown name."""

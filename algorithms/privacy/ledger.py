@@ -21,13 +21,13 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Annotated, Any, Protocol, Self
 
 import numpy as np
-from annotated_types import Ge, Lt
+from annotated_types import Ge
 
 from ..core import wire
 from ..core.promise import NO_SEED, SEEDED, Charge, Cost, Promise, Release, ReplaceOne, no_cost
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import Schema
-from ..core.settings import NonNegative, Settings
+from ..core.settings import NonNegative, Settings, ShareOrNone
 from ..errors import BadInput, require_number
 from .zcdp import Accounting, budget, delta_for, epsilon, rho_for
 
@@ -118,7 +118,6 @@ class MemoryLedger:
     """A ledger in memory, which ends with the process, for tables in memory."""
 
     def __init__(self) -> None:
-        """Start with nothing spent."""
         self._charges: list[Charge] = []
 
     def reserve(self, request: ChargeRequest, key: bytes) -> bytes:
@@ -311,7 +310,7 @@ class PrivateSettings(Settings):
 
     epsilon: NonNegative = 0.0
     """ε of the whole run; 0: exact replies without a privacy guarantee"""
-    delta: Annotated[float, Ge(0), Lt(1)] = 0.0
+    delta: ShareOrNone = 0.0
     """δ of the whole run; 0: 1/n² for the n rows of the smallest silo"""
     insecure_seed: Annotated[int, Ge(NO_SEED)] = NO_SEED
     """draw the noise from this seed, which makes the run NOT PRIVATE; -1: noise from the operating system"""

@@ -68,7 +68,6 @@ class Composition:
     """
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for a value out of range."""
         if not 0 <= self.selections <= MAX_SELECTIONS:
             raise BadInput(f"selections is {self.selections}: it must be from 0 to {MAX_SELECTIONS}")
         for name in ("bounded_range", "gaussian", "lattice"):

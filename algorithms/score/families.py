@@ -97,7 +97,6 @@ class Batch:
     members: NDArray[np.uint16]
 
     def __len__(self) -> int:
-        """The number of families."""
         return len(self.first) - 1
 
     def family(self, m: int) -> tuple[int, NDArray[np.uint16]]:

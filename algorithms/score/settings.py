@@ -112,7 +112,6 @@ class SecureSearch(SearchSettings):
     separate parameters; left-out: not scored, which is exact if experiments cut a variable off from its causes"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         require(self.cells >= self.most_cells, "cells", self.cells, f"at least most_cells, {self.most_cells}")
         require(self.segments == 1 or self.own_scores, "segments", self.segments, "1, or with weights=own more")

@@ -30,7 +30,6 @@ class OutOfRange(BadInput):
     """
 
     def __init__(self, message: str, variable: str) -> None:
-        """Store the message and the name of the column."""
         super().__init__(message)
         self.variable = variable
 

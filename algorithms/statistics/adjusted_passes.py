@@ -43,7 +43,6 @@ class AdjustedPasses:
         return rows - self.adjustment.difference * sum(length > 0 for length in self.stretches), columns
 
     def __iter__(self) -> Iterator[FloatArray]:
-        """Read the rows again and yield the adjusted rows."""
         last = np.empty((0, self.table.shape[1]))
         for pieces in self._pieces():
             found = []

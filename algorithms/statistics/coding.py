@@ -11,8 +11,8 @@ Source: Andrews, Ramsey, Cooper 2019: Learning High-dimensional Directed Acyclic
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..compiled import njit
 from ..core.schema import FloatArray, Schema
-from .moments import ROUNDING, Chunked, Found, Table, column_units, over_parts, pooled_packing
+from .moments import ROUNDING, MappedPasses, Table, column_units, pooled_packing
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Coding:
 
     def encode(self, table: Table) -> Table:
         """The coded `table` `[n_rows, D]`, which is read in passes if `table` `[n_rows, d]` is."""
-        return self.rows(table) if isinstance(table, np.ndarray) else CodedPasses(table, self)
+        return self.rows(table) if isinstance(table, np.ndarray) else MappedPasses(table, self.rows, self.size)
 
     def rows(self, rows: NDArray[np.float64]) -> FloatArray:
         """The coded `rows` `[n, D]` of `[n, d]`: the block of an empty cell (NaN, or the code −1) is empty."""
@@ -69,27 +69,6 @@ class Coding:
             out[:, block] = rows[:, j, None] == np.arange(1, len(block) + 1)
             out[np.ix_(np.isnan(rows[:, j]) | (rows[:, j] < 0), block)] = np.nan
         return out
-
-
-@dataclass(frozen=True)
-class CodedPasses:
-    """A table that is read in passes, coded chunk by chunk."""
-
-    table: Chunked
-    coding: Coding
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and coded columns."""
-        return self.table.shape[0], self.coding.size
-
-    def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
-        """The results of `work` on each part of the table, in order."""
-        return over_parts(self.table, lambda part: work(replace(self, table=part)))
-
-    def __iter__(self) -> Iterator[FloatArray]:
-        """Read and code the rows again."""
-        return map(self.coding.rows, self.table)
 
 
 def coding_of(schema: Schema) -> Coding:

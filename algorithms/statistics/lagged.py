@@ -56,7 +56,6 @@ class WindowPasses:
         return sum(max(length - self.lags, 0) for length in self.stretches), self.table.shape[1] * (self.lags + 1)
 
     def __iter__(self) -> Iterator[FloatArray]:
-        """Read the rows again and yield chunks of windows."""
         for rows, _ in self.numbered():
             yield rows
 
@@ -155,7 +154,6 @@ class CentredWindowPasses:
         return self.windows.shape
 
     def __iter__(self) -> Iterator[FloatArray]:
-        """Read the rows again and yield chunks of windows about their means."""
         for rows, stretch in self.windows.numbered():
             yield self.centred(rows, stretch)
 

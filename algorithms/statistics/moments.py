@@ -15,7 +15,7 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -78,6 +78,27 @@ def over_parts(table: Table, work: Callable[[Any], Found]) -> Iterator[Found]:
         yield from table.map_parts(work)
     else:
         yield work(table)
+
+
+@dataclass(frozen=True)
+class MappedPasses:
+    """A table that is read in passes, with the rows `[n_rows, columns]` that `change` makes of each chunk."""
+
+    table: Chunked
+    change: Callable[[NDArray[Any]], NDArray[Any]]
+    columns: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.table.shape[0], self.columns
+
+    def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
+        """The results of `work` on each part of the table, in order."""
+        return over_parts(self.table, lambda part: work(replace(self, table=part)))
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return map(self.change, self.table)
 
 
 def sum_over_chunks(table: Table, statistic: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:

@@ -16,14 +16,14 @@ knows the transform of each column (`Schema.transforms`), and parameters are on 
 Costs: a sort for each column with normal scores, otherwise one pass.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
 from ..core.schema import FloatArray, Schema, Transform
 from ..errors import BadInput, quoted
-from .moments import Chunked, Found, Table, over_parts, thin_rows
+from .moments import MappedPasses, Table, thin_rows
 
 NORMAL_SCORES: Transform = "normal-scores"
 FORMULAS: Mapping[Transform, str] = {
@@ -94,7 +94,8 @@ def transformed(table: Table, schema: Schema, silo: str) -> Table:
     if isinstance(table, np.ndarray):
         return np.concatenate([_rows(part, chosen, part) for part in _silos_in(table, schema, silo)])
     ranks = NORMAL_SCORES in chosen.values()
-    return TransformedPasses(table, chosen, thin_rows(table, REFERENCE_ROWS) if ranks else np.empty((0, 0)))
+    reference = thin_rows(table, REFERENCE_ROWS) if ranks else np.empty((0, 0))
+    return MappedPasses(table, partial(_rows, chosen=chosen, reference=reference), table.shape[1])
 
 
 def require_row_wise(schema: Schema) -> None:
@@ -118,30 +119,6 @@ def _rows(rows: FloatArray, chosen: Mapping[int, Transform], reference: FloatArr
     for v, one in chosen.items():
         out[:, v] = apply(rows[:, v], one, reference[:, v] if one == NORMAL_SCORES else None)
     return out
-
-
-@dataclass(frozen=True)
-class TransformedPasses:
-    """A table that is read in passes, transformed chunk by chunk."""
-
-    table: Chunked
-    chosen: Mapping[int, Transform]
-    reference: FloatArray
-    """rows that rank the cells, `[n_reference, d]`"""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.table.shape
-
-    def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
-        """The results of `work` on each part of the table, in order."""
-        return over_parts(self.table, lambda part: work(replace(self, table=part)))
-
-    def __iter__(self) -> Iterator[FloatArray]:
-        """Read and transform the rows again."""
-        for rows in self.table:
-            yield _rows(rows, self.chosen, self.reference)
 
 
 def below_domain(values: FloatArray, transform: str) -> int | None:

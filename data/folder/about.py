@@ -28,6 +28,7 @@ from pydantic import (
 from fedbnsl.algorithms.core.schema import Kind, Transform, name_fault
 from fedbnsl.algorithms.errors import BadInput, quoted
 
+from ..defaults import Dates, DifferentColumns, Missing, Outliers, SmallSilos
 from .cells import label_of, missing_words
 from .check import check_labels
 from .formats import NO_FORM, Form, parquet_parts
@@ -308,11 +309,6 @@ def check_checksums(folder: Path, about: Mapping[str, Any], silos: Mapping[str, 
             raise BadInput(f"{folder / name}: changed since about.json was written; {remedy}")
 
 
-Missing = Literal["model", "complete-rows", "refuse"]
-Outliers = Literal["keep", "set-aside"]
-Dates = Literal["set-aside", "days"]
-DifferentColumns = Literal["same", "union", "common"]
-SmallSilos = Literal["leave-out", "merge"]
 IGNORED, NOT_SELECTED, OWNER = "left out by --ignore", "not among --only", "names the silo of each row (--by)"
 CONDITION = "names the condition of each row (--condition)"
 
@@ -326,17 +322,13 @@ class Reading:
     only: tuple[str, ...] = ()
     """columns to read; if empty, all columns are read"""
     missing: Missing = "model"
-    """treatment of empty cells: keep them for the learner, leave out their rows, or refuse them"""
     silos: tuple[str, ...] = ()
     """silos to read; if empty, all silos are read"""
     outliers: Outliers = "keep"
-    """treatment of numbers far from their column: keep them, or treat them as empty cells"""
     columns: DifferentColumns = "same"
-    """treatment of columns that only some silos have: refuse them, keep them, or leave them out"""
     time: tuple[str, ...] = ()
     """the column of times, or the columns of their parts, such as year and month; if empty, a column `time` is used"""
     dates: Dates = "set-aside"
-    """treatment of columns of dates: set them aside, or read them as days"""
     transform: RequestedTransform = "none"
     """the transform of all columns of numbers"""
     transforms: tuple[tuple[str, RequestedTransform], ...] = ()
@@ -354,7 +346,6 @@ class Reading:
     by: str | None = None
     """the column that names the silo of each row, if one file has the rows of all silos"""
     small_silos: SmallSilos = "leave-out"
-    """with `by`, treatment of rows whose silo has too few rows or no name: leave them out, or join them to one silo"""
     condition: str | None = None
     """the column that names the condition of each row, if experiments set variables in some rows of a silo"""
     series_gaps: bool = False

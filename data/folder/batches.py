@@ -135,7 +135,6 @@ class NotNumbersError(BadInput):
     """
 
     def __init__(self, message: str, column: str) -> None:
-        """An error with this `message`."""
         super().__init__(message)
         self.column = column
 
@@ -168,7 +167,6 @@ class Column:
     cells: list[str]
 
     def __len__(self) -> int:
-        """The number of rows."""
         return len(self.codes)
 
 

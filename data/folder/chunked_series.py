@@ -35,6 +35,7 @@ from .series import (
     SERIES,
     TIME,
     Cutter,
+    DescribedSeries,
     Keys,
     SeriesTable,
     find_column,
@@ -74,6 +75,12 @@ class SeriesPasses:
     def rows(self, schema: Schema) -> RowView:
         """The table `[n_rows, n_variables]` with its columns in the order of `schema`, read in passes."""
         return self.series.rows(schema, sum(self.stretches))
+
+
+def described_series(silo: str, series: SeriesTable | SeriesPasses) -> DescribedSeries:
+    """The public description of the `series` of a silo."""
+    size = (series.variables, series.stretches, series.step, series.left_out, series.empty)
+    return DescribedSeries(silo, *size, series.streamed, series.excluded)
 
 
 def have_times(files: Mapping[str, Path], declared: Declared) -> bool:

@@ -33,6 +33,26 @@ EVENT, DEVICE, NEIGHBOURS = "event", "device", "neighbours"
 """columns of a silo's file besides the times"""
 
 
+@dataclass(frozen=True)
+class DescribedEvents:
+    """The public description of event sequences: the types of events, and the number of events."""
+
+    silo: str
+    types: tuple[str, ...]
+    rows: int
+    linked: bool = False
+    """whether devices have neighbours"""
+    excluded: tuple[str, ...] = ()
+    """the columns that the reader excluded"""
+    are_dates: bool = False
+    """whether the times are dates"""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The types of events."""
+        return self.types
+
+
 @dataclass(frozen=True, eq=False)
 class EventTable:
     """A silo's events, sorted by device, time and code.
@@ -52,6 +72,10 @@ class EventTable:
     def linked(self) -> bool:
         """Whether any device has a neighbour."""
         return bool(self.values.shape[1] > len(EVENT_COLUMNS))
+
+    def described(self, silo: str) -> DescribedEvents:
+        """The public description of the events, which are those of `silo`."""
+        return DescribedEvents(silo, self.types, len(self.values), self.linked, self.excluded, self.are_dates)
 
     def rows(self, schema: Schema, place: str | Path) -> FloatArray:
         """The table `[n, 5 + links]` with the codes of `schema`; raises `BadInput` for a type that it does not have."""

@@ -49,12 +49,10 @@ from .check import (
     refuse_unread,
     visible_entries,
 )
-from .chunked_series import SeriesPasses, have_times, open_series, passes_notes
+from .chunked_series import SeriesPasses, described_series, have_times, open_series
 from .events import (
     NO_EPSILON,
     check_same_times,
-    event_notes,
-    events_schema,
     read_events,
     refuse_undeclared,
     write_events,
@@ -62,17 +60,15 @@ from .events import (
 from .fingerprint import fingerprint
 from .formats import BROKEN, LISTED, Form, ending_of, file_stamp, has_settled, is_sheet, kind_of, silo_of
 from .harmonise import SiloLabels, check_harmonised, check_silos, silo_counts, silos_of
-from .joint_columns import check_selected, check_series_domains, excluded_columns, with_declared_transforms
+from .joint_columns import check_series_domains
 from .profile import Profile
-from .schema_inference import InferredSchema, negotiate_schema
+from .schema_inference import InferredSchema, infer_events, infer_series, negotiate_schema
 from .series import (
     SeriesTable,
     check_columns_with_gaps,
     check_same_step,
     check_stretches,
-    left_out_notes,
     series_and_time,
-    series_schema,
 )
 from .sources import open_source
 from .suggestions import is_site, site_notes
@@ -424,13 +420,9 @@ def _read_events(
     if declared.reading.private:
         raise BadInput(NO_EPSILON)
     tables = {silo: read_events(path, declared.at_silo(silo)) for silo, path in files.items()}
-    types = {silo: one.types for silo, one in tables.items()}
-    rows = {silo: len(one.values) for silo, one in tables.items()}
-    aside = excluded_columns(str(folder), [one.excluded for one in tables.values()], declared)
-    schema = replace(events_schema(str(folder), types, rows), aside=aside)
+    inferred = infer_events(str(folder), [one.described(silo) for silo, one in tables.items()], declared)
     check_same_times({str(files[silo]): one.are_dates for silo, one in tables.items()})
-    notes = event_notes(schema.variables, [silo for silo, one in tables.items() if one.linked])
-    return InferredSchema(schema, notes), {silo: one.rows(schema, files[silo]) for silo, one in tables.items()}
+    return inferred, {silo: one.rows(inferred.schema, files[silo]) for silo, one in tables.items()}
 
 
 def _are_series(files: Mapping[str, Path], declared: Declared) -> bool:
@@ -465,14 +457,9 @@ def _each_series(files: Mapping[str, Path], declared: Declared) -> Iterator[tupl
 
 def _read_series(folder: Path, files: Mapping[str, Path], declared: Declared) -> tuple[InferredSchema, dict[str, Any]]:
     """The schema of the silos' files of series, and their rows."""
-    tables, place = dict(_each_series(files, declared)), str(folder)
-    schema = with_declared_transforms(series_schema(tables, declared), declared)
-    check_selected(place, schema.variables, replace(declared, kind="time-series"))
-    aside = excluded_columns(place, [table.excluded for table in tables.values()], declared)
-    schema = replace(schema, aside=aside)
-    notes = left_out_notes(schema.rows, {silo: table.left_out for silo, table in tables.items()})
-    notes += passes_notes(schema)
-    return InferredSchema(schema, notes), {silo: table.rows(schema) for silo, table in tables.items()}
+    tables = dict(_each_series(files, declared))
+    inferred = infer_series(str(folder), [described_series(silo, one) for silo, one in tables.items()], declared)
+    return inferred, {silo: one.rows(inferred.schema) for silo, one in tables.items()}
 
 
 def declarations_of(schema: Schema) -> dict[str, Any]:

@@ -11,7 +11,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -46,43 +46,14 @@ MIN_ROWS_PER_LABEL = 2
 
 
 @dataclass(frozen=True)
-class JointColumn:
-    """A column at all silos: its profile at each silo, and the sums of the profiles."""
+class JointColumn(ColumnProfile):
+    """The profile of a column over all silos, as far as it follows from the silos' profiles (`joint_column`).
 
-    parts: Mapping[str, ColumnProfile]
+    Facts that do not, such as the size and the shape, are those of the `parts`.
+    """
+
+    parts: Mapping[str, ColumnProfile] = field(default_factory=dict)
     """by silo, the profile of the column; silos are in the order of their names"""
-    labels: tuple[str, ...] | None
-    """the labels of all silos in canonical order; None if a silo does not report its labels"""
-    odd: str
-    """place and content of the first word among numbers"""
-
-    @property
-    def empty(self) -> int:
-        """Number of empty cells."""
-        return sum(part.empty for part in self.parts.values())
-
-    @property
-    def marks(self) -> Counter[str]:
-        """The cells that mark a missing value, except cells without content, with the count of each."""
-        total = Counter[str]()
-        for part in self.parts.values():
-            total.update(dict(part.marks))
-        return total
-
-    @property
-    def labelled(self) -> bool:
-        """Whether its type is that of labels at a silo."""
-        return any(part.labelled for part in self.parts.values())
-
-    @property
-    def dates(self) -> bool:
-        """Whether all filled cells are dates."""
-        return bool(self.filled) and all(part.dates for part in self.parts.values() if part.filled)
-
-    @property
-    def periods(self) -> bool:
-        """Whether all filled cells are quarters or months."""
-        return bool(self.filled) and all(part.periods for part in self.parts.values() if part.filled)
 
     @property
     def has_words(self) -> bool:
@@ -94,25 +65,10 @@ class JointColumn:
         return self.words - like >= self.numbers + like and self.words > like
 
     @property
-    def numbers(self) -> int:
-        """Number of cells that are numbers."""
-        return sum(part.numbers for part in self.parts.values())
-
-    @property
-    def words(self) -> int:
-        """Number of cells that are words."""
-        return sum(part.words for part in self.parts.values())
-
-    @property
-    def number_like(self) -> int:
-        """Number of words that look like numbers."""
-        return sum(part.number_like for part in self.parts.values())
-
-    @property
     def is_of_silos(self) -> bool:
         """Whether all cells are the same within each silo, and not between silos."""
         filled = [part for part in self.parts.values() if part.filled]
-        return len(filled) > 1 and all(part.constant for part in filled) and self.values > 1
+        return len(filled) > 1 and all(part.constant for part in filled) and not self.constant
 
     @property
     def labels_of_one_silo(self) -> Iterator[tuple[str, set[str], set[str]]]:
@@ -126,21 +82,6 @@ class JointColumn:
                 yield silo, own, elsewhere
 
     @property
-    def recurrence(self) -> float:
-        """For a column that is named like an identifier, the greatest mean number of rows of a value at a silo."""
-        return max(part.recurrence for part in self.parts.values())
-
-    @property
-    def padded(self) -> bool:
-        """Whether whole numbers have leading zeros."""
-        return any(part.padded for part in self.parts.values())
-
-    @property
-    def limits(self) -> int:
-        """Number of cells that are limits of numbers."""
-        return sum(part.limits for part in self.parts.values())
-
-    @property
     def units(self) -> dict[str, str]:
         """A silo for each unit of the numbers."""
         found = {part.unit.casefold(): (part.unit, silo) for silo, part in self.parts.items() if part.unit}
@@ -150,26 +91,6 @@ class JointColumn:
     def has_quantities(self) -> bool:
         """Whether a silo has numbers with other marks beside them."""
         return any(part.unit is not None for part in self.parts.values())
-
-    @property
-    def kinds_of_words(self) -> int:
-        """Upper bound on the number of distinct words."""
-        return sum(part.kinds_of_words for part in self.parts.values())
-
-    @property
-    def filled(self) -> int:
-        """Number of cells that are not empty."""
-        return self.numbers + self.words
-
-    @property
-    def negative(self) -> bool:
-        """Whether a number is below 0."""
-        return any(part.negative for part in self.parts.values())
-
-    @property
-    def zeros(self) -> int:
-        """Number of cells that are 0."""
-        return sum(part.zeros for part in self.parts.values())
 
     def majority(self, of: Callable[[ColumnProfile], str], otherwise: str) -> str:
         """The value of `of` at the silos, weighted by filled cells.
@@ -192,26 +113,6 @@ class JointColumn:
         if all(part.distinct <= MANY_VALUES for part in sized) or not all(part.apart for part in sized):
             return {}
         return {silo: part.zeros for silo, part in self.parts.items() if part.zeros}
-
-    @property
-    def values(self) -> int:
-        """The number of distinct values, or a lower bound of this number."""
-        return len(self.labels) if self.labels is not None else max(part.distinct for part in self.parts.values())
-
-    @property
-    def whole(self) -> bool:
-        """Whether all numbers are integers."""
-        return all(part.whole for part in self.parts.values())
-
-    @property
-    def unique(self) -> bool:
-        """Whether, at every silo, no cell is empty and no value occurs twice."""
-        return all(part.unique for part in self.parts.values())
-
-    @property
-    def consecutive(self) -> bool:
-        """Whether the cells of every silo are consecutive integers, each of which occurs once."""
-        return all(part.consecutive for part in self.parts.values())
 
 
 LACKING = ColumnProfile(0, 0, 0, whole=True, unique=True, consecutive=True)
@@ -326,14 +227,44 @@ def joint_columns(profiles: Mapping[str, Profile]) -> dict[str, JointColumn]:
     """The columns, in the order of the first silo, each with its profile at every silo."""
     first = next(iter(profiles.values()))
     return {
-        name: _joint({silo: profile.columns[name] for silo, profile in profiles.items()}) for name in first.variables
+        name: joint_column({silo: profile.columns[name] for silo, profile in profiles.items()})
+        for name in first.variables
     }
 
 
-def _joint(parts: Mapping[str, ColumnProfile]) -> JointColumn:
-    reported = [part.labels for part in parts.values() if part.filled]
-    labels = None if None in reported else canonical_order(label for one in reported for label in one or ())
-    return JointColumn(parts, labels, next((part.odd for part in parts.values() if part.odd), ""))
+OVER_SILOS: dict[str, Callable[[Iterable[Any]], Any]] = {
+    **dict.fromkeys(("empty", "numbers", "words", "number_like", "kinds_of_words", "zeros", "limits"), sum),
+    **dict.fromkeys(("negative", "padded", "labelled"), any),
+    **dict.fromkeys(("whole", "unique", "consecutive"), all),
+    "recurrence": max,
+}
+"""by fact on a column, how it follows from the same fact at every silo"""
+
+
+def joint_column(parts: Mapping[str, ColumnProfile]) -> JointColumn:
+    """A column at all silos; `parts` has its profile at each.
+
+    It has labels if every silo with filled cells reports its labels; otherwise the number of distinct values and that
+    of distinct words are bounds.
+    """
+    own, labels = [*parts.values()], _joint_labels(parts.values())
+    marks = sum((Counter(dict(part.marks)) for part in own), Counter[str]())
+    filled = [part for part in own if part.filled]
+    return JointColumn(
+        **{name: over(getattr(part, name) for part in own) for name, over in OVER_SILOS.items()},
+        labels=labels,
+        distinct=max(part.distinct for part in own) if labels is None else len(labels),
+        odd=next((part.odd for part in own if part.odd), ""),
+        marks=tuple(marks.items()),
+        dates=bool(filled) and all(part.dates for part in filled),
+        periods=bool(filled) and all(part.periods for part in filled),
+        parts=parts,
+    )
+
+
+def _joint_labels(parts: Iterable[ColumnProfile]) -> tuple[str, ...] | None:
+    reported = [part.labels for part in parts if part.filled]
+    return None if None in reported else canonical_order(label for one in reported for label in one or ())
 
 
 MAX_LISTED_MARKS = 30
@@ -354,7 +285,7 @@ def labels_among_marks(columns: Columns, declared: Declared) -> dict[str, tuple[
     the same mark. The rule is applied to all silos together. Declared levels and marks take precedence.
     """
     texts = [name for name, column in columns.items() if column.has_words and declared.kind_of(name) != "continuous"]
-    words = {name: {fold_spelling(mark) for mark in columns[name].marks} & MISSING_WORDS for name in columns}
+    words = {name: {fold_spelling(mark) for mark, _ in columns[name].marks} & MISSING_WORDS for name in columns}
     counts = Counter(word for name in texts for word in words[name])
     among_numbers = {word for name in columns if columns[name].numbers and name not in texts for word in words[name]}
     common = {word for word, count in counts.items() if count > max(MIN_COMMON_COLUMNS, len(texts) / 2)}
@@ -362,9 +293,7 @@ def labels_among_marks(columns: Columns, declared: Declared) -> dict[str, tuple[
     for name in texts:
         if name in declared.levels or name in declared.marks:
             continue
-        others = columns[name].empty > sum(
-            n for mark, n in columns[name].marks.items() if fold_spelling(mark) in MISSING_WORDS
-        )
+        others = columns[name].empty > sum(n for mark, n in columns[name].marks if fold_spelling(mark) in MISSING_WORDS)
         doubtful = words[name] - {"none"} if others else words[name] & common - {"none"}
         found[name] = tuple(sorted(words[name] - among_numbers - doubtful))
     return {name: labels for name, labels in found.items() if labels}
@@ -405,7 +334,7 @@ def mark_notes(schema: Schema, columns: Columns, declared: Declared) -> Iterator
 
 
 def _undeclared_marks(column: JointColumn) -> dict[str, int]:
-    return {mark: count for mark, count in sorted(column.marks.items()) if mark.lower() in MISSING}
+    return {mark: count for mark, count in sorted(column.marks) if mark.lower() in MISSING}
 
 
 def _mark_shares(name: str, column: JointColumn, counts: Mapping[str, int]) -> str:
@@ -430,11 +359,11 @@ def count_codings(columns: Mapping[str, JointColumn]) -> dict[str, str]:
         for name, column in columns.items()
         if column.whole and not column.negative and not (column.words or column.zeros_apart)
         for coding in (column.majority(lambda part: part.counted, "anscombe"),)
-        if coding and (column.zeros or column.values > MAX_CODES)
+        if coding and (column.zeros or column.distinct > MAX_CODES)
     }
-    if not any(columns[name].values >= MIN_COUNT_VALUES for name in found):
+    if not any(columns[name].distinct >= MIN_COUNT_VALUES for name in found):
         return {}
-    return {name: coding for name, coding in found.items() if columns[name].values >= MIN_MORE_COUNT_VALUES}
+    return {name: coding for name, coding in found.items() if columns[name].distinct >= MIN_MORE_COUNT_VALUES}
 
 
 def transforms_of(
@@ -536,7 +465,7 @@ def with_transforms(data: FederatedData, reading: Reading) -> FederatedData:
                 shape=shape,
             )
     declared = declarations({"kind": "mixed"}, reading)
-    numbers = {name: JointColumn(part, None, "") for name, part in parts.items()}
+    numbers = {name: joint_column(part) for name, part in parts.items()}
     transforms = transforms_of("data", numbers, {}, declared)
     skewed = skewed_columns(numbers, transforms, declared)
     return replace(data, schema=replace(schema, transforms=transforms, skewed=skewed))

@@ -25,10 +25,13 @@ from fedbnsl.algorithms.errors import BadInput, quoted, with_name_of
 from ..federated import MIN_SILO_ROWS, outlier_notes
 from .about import ColumnKind, Declared
 from .cells import MAX_CODES, MAX_LEVELS, MIN_RECURRENCE, are_few_labels, merged_levels
+from .chunked_series import passes_notes
 from .dates import common_origin
+from .events import DescribedEvents, event_notes, events_schema
 from .joint_columns import (
     JointColumn,
     check_columns,
+    check_selected,
     common_derived,
     count_codings,
     excluded_columns,
@@ -44,6 +47,7 @@ from .joint_columns import (
 from .missing_codes import is_missing_word
 from .private_table import ORDER_NOTE, declared_schema
 from .profile import BEYOND_RANGE, Profile
+from .series import DescribedSeries, left_out_notes, series_schema
 from .table_notes import table_notes
 from .tally import ID
 
@@ -94,7 +98,7 @@ def _undeclared_reason(name: str, column: JointColumn, kind: ColumnKind) -> str 
     if rows >= MIN_ID_ROWS and column.whole and column.unique and (column.consecutive or ID.fullmatch(name)):
         as_time = f"; --time {name} reads the rows as time series" if TIMES.fullmatch(name) else ""
         return f"row numbers or ids: all values are distinct{as_time}"
-    recurring = 0 < column.recurrence <= MAX_RECURRENCE and column.values > MAX_LEVELS
+    recurring = 0 < column.recurrence <= MAX_RECURRENCE and column.distinct > MAX_LEVELS
     if kind == "continuous" and column.whole and recurring:
         often = f"{column.recurrence:g} rows each" if column.recurrence > 1 else "a few twice"
         return (
@@ -148,6 +152,27 @@ class InferredSchema:
     """the declaration by which the silos describe and read their rows, if it is another than that of the request"""
     levels: Mapping[str, Level] = field(default_factory=dict)
     """by silo, the level of its owner's policy"""
+
+
+def infer_series(place: str, series: Sequence[DescribedSeries], declared: Declared) -> InferredSchema:
+    """The schema of time series with the same columns and time step, and its notes.
+
+    Raises `BadInput` with `place` if a selected or excluded column does not exist.
+    """
+    schema = with_declared_transforms(series_schema(series, declared), declared)
+    check_selected(place, schema.variables, replace(declared, kind="time-series"))
+    schema = replace(schema, aside=excluded_columns(place, [one.excluded for one in series], declared))
+    notes = left_out_notes(schema.rows, {one.silo: one.left_out for one in series})
+    notes += passes_notes(schema)
+    return InferredSchema(schema, notes)
+
+
+def infer_events(place: str, events: Sequence[DescribedEvents], declared: Declared) -> InferredSchema:
+    """The schema of event sequences, and its notes; raises `BadInput` with `place` for an invalid name of a type."""
+    types, rows = {one.silo: one.types for one in events}, {one.silo: one.rows for one in events}
+    aside = excluded_columns(place, [one.excluded for one in events], declared)
+    schema = replace(events_schema(place, types, rows), aside=aside)
+    return InferredSchema(schema, event_notes(schema.variables, [one.silo for one in events if one.linked]))
 
 
 def infer_schema(

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -233,44 +233,43 @@ class SeriesTable:
         return np.ascontiguousarray(self.values[:, [self.variables.index(name) for name in schema.variables]])
 
 
-class SeriesSize(Protocol):
-    """The facts on a silo's series that the public schema needs; the columns may be in any order."""
+@dataclass(frozen=True)
+class DescribedSeries:
+    """The public description of time series: the lengths of unbroken stretches, and the time step between rows."""
+
+    silo: str
+    variables: tuple[str, ...]
+    stretches: tuple[int, ...]
+    step: float
+    left_out: int = 0
+    """number of rows with an empty cell, which are in no stretch"""
+    empty: tuple[int, ...] = ()
+    """the number of empty cells of each column, if the learner models empty cells"""
+    streamed: bool = False
+    """whether the silo's rows are read in passes, because they exceed its memory limit"""
+    excluded: tuple[str, ...] = ()
+    """the columns that the reader excluded"""
 
     @property
-    def variables(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        ...
-
-    @property
-    def stretches(self) -> tuple[int, ...]:
-        """The lengths of the unbroken stretches."""
-        ...
-
-    @property
-    def empty(self) -> tuple[int, ...]:
-        """The number of empty cells of each column."""
-        ...
-
-    @property
-    def streamed(self) -> bool:
-        """Whether the rows are read in passes."""
-        ...
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(self.stretches)
 
 
-def series_schema(series: Mapping[str, SeriesSize], declared: Declared) -> Schema:
+def series_schema(series: Sequence[DescribedSeries], declared: Declared) -> Schema:
     """The public schema of time series by silo, with the columns in the order of the first silo."""
-    variables = next(iter(series.values())).variables
-    stretches = {silo: one.stretches for silo, one in series.items()}
-    by_column = {silo: dict(zip(one.variables, one.empty, strict=True)) for silo, one in series.items()}
+    variables = series[0].variables
+    stretches = {one.silo: one.stretches for one in series}
+    by_column = {one.silo: dict(zip(one.variables, one.empty, strict=True)) for one in series}
     empty = {silo: tuple(counts[name] for name in variables) for silo, counts in by_column.items()}
     return Schema(
         variables,
-        {silo: sum(lengths) for silo, lengths in stretches.items()},
+        {one.silo: one.rows for one in series},
         "time-series",
         declared.levels_among(variables),
         stretches,
         empty=empty if any(map(any, empty.values())) else {},
-        streamed=tuple(sorted(silo for silo, one in series.items() if one.streamed)),
+        streamed=tuple(sorted(one.silo for one in series if one.streamed)),
     )
 
 

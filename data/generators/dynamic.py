@@ -5,16 +5,20 @@ Source: Chen, Ma & Yue 2025, §7.2. In addition, silos may share the whole model
 With labels (our addition), some variables are states with two or three levels, such as alarms and switches. A state is
 drawn by an ordered logit model, whose linear predictor is the sum of effects x_t W + Σ x_{t−i} A_i. Each level of a
 state has a score (`SCORES`), and the effect of the state on other variables is linear in this score.
+
+The random streams of a seed: (0, ...) a model, (1, silo, part) rows, (2, silo) its weights, (3,) states.
 """
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, get_args
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.core.settings import Count, CountOrNone, Factor, NonNegative, Positive, Seed, Settings
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -23,7 +27,7 @@ from fedbnsl.algorithms.statistics.moments import spectral_radius
 from ..defaults import DECAY, INTRA_DEGREE, LAGGED_DEGREE, NOISE, Noise
 from ..federated import FederatedData, silo_names, time_series
 from .random_graphs import variable_names
-from .sampling import draw_noise
+from .sampling import draw_noise, numbered_stream
 
 WEIGHTS = (0.3, 0.5)
 """range of the absolute weights within a time step and at lag 1, drawn uniformly (§7.2)"""
@@ -36,7 +40,7 @@ BURN_IN = 300
 
 
 @dataclass(frozen=True)
-class DynamicSettings:
+class DynamicSettings(Settings):
     """The settings of `dynamic`; raises `BadInput` naming an invalid value.
 
     `rows` is the number of windows of a silo: each of its `series` has `lags` additional rows. `degree` is the mean
@@ -45,42 +49,32 @@ class DynamicSettings:
     around the shared weights.
     """
 
-    variables: int
-    silos: int
-    rows: int
-    seed: int
-    lags: int = 1
-    degree: float = INTRA_DEGREE
-    lagged_degree: float = LAGGED_DEGREE
-    decay: float = DECAY
-    heterogeneity: float = 0.0
+    called: ClassVar[str] = ""
+    variables: Annotated[int, Ge(2)]
+    silos: Count
+    rows: Annotated[int, Ge(2)]
+    seed: Seed
+    lags: Count = 1
+    degree: NonNegative = INTRA_DEGREE
+    lagged_degree: Positive = LAGGED_DEGREE
+    decay: Factor = DECAY
+    heterogeneity: NonNegative = 0.0
     own_structures: bool = False
     noise: Noise = NOISE
-    series: int = 1
-    labels: int = 0
+    series: Count = 1
+    labels: CountOrNone = 0
     """number of variables that are states, drawn at random"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for an invalid value."""
-        for name, least in (("variables", 2), ("silos", 1), ("rows", 2), ("seed", 0), ("lags", 1), ("series", 1)):
-            if getattr(self, name) < least:
-                raise BadInput(f"{name}: {getattr(self, name)} is less than {least}")
+        super().__post_init__()
         if self.series > self.rows:
             raise BadInput(f"series: {self.series} is more than the {self.rows} rows of a silo")
-        if not 0 <= self.degree < np.inf:
-            raise BadInput(f"degree: {self.degree} is not a number ≥ 0")
-        if not 0 < self.lagged_degree <= self.variables:
-            raise BadInput(f"lagged_degree: {self.lagged_degree} is not above 0 and at most {self.variables}")
-        if not 1 <= self.decay < np.inf:
-            raise BadInput(f"decay: {self.decay} is not a number ≥ 1")
-        if not 0 <= self.heterogeneity < np.inf:
-            raise BadInput(f"heterogeneity: {self.heterogeneity} is not a finite number ≥ 0")
+        if self.lagged_degree > self.variables:
+            raise BadInput(f"lagged_degree: {self.lagged_degree} is more than the {self.variables} variables")
         if self.heterogeneity and self.own_structures:
             raise BadInput("heterogeneity: must be 0 with own structures, because silos then share no weights")
-        if not 0 <= self.labels <= self.variables:
-            raise BadInput(f"labels: {self.labels} is not from 0 to the number of variables, {self.variables}")
-        if self.noise not in get_args(Noise):
-            raise BadInput(f"noise: {self.noise!r} is not one of {', '.join(get_args(Noise))}")
+        if self.labels > self.variables:
+            raise BadInput(f"labels: {self.labels} is more than the {self.variables} variables")
 
 
 def dynamic(variables: int, silos: int, rows: int, seed: int, **options: Any) -> FederatedData:
@@ -96,18 +90,18 @@ def dynamic(variables: int, silos: int, rows: int, seed: int, **options: Any) ->
     own: dict[str, FloatArray] = {}
     shared: FloatArray
     if plan.own_structures:
-        own = {silo: _model(plan, _stream(seed, 0, number)) for number, silo in enumerate(names)}
+        own = {silo: _model(plan, numbered_stream(seed, 0, number)) for number, silo in enumerate(names)}
         shared = np.mean(list(own.values()), axis=0)
     else:
-        shared = _model(plan, _stream(seed, 0))
+        shared = _model(plan, numbered_stream(seed, 0))
     if plan.heterogeneity:
-        own = {silo: _silo_model(shared, plan, _stream(seed, 2, number)) for number, silo in enumerate(names)}
+        own = {silo: _silo_model(shared, plan, numbered_stream(seed, 2, number)) for number, silo in enumerate(names)}
     lengths = tuple(rows // plan.series + (part < rows % plan.series) + plan.lags for part in range(plan.series))
     tables = {}
     columns = variable_names(variables)
     widths = state_widths(plan)
     for number, silo in enumerate(names):
-        parts = (_stream(seed, 1, number, part) for part in range(plan.series))
+        parts = (numbered_stream(seed, 1, number, part) for part in range(plan.series))
         model = own[silo] if own else shared
         series = [
             labelled_svar(model, widths, length, rng, plan.noise)
@@ -155,7 +149,7 @@ STEEPNESS = 2.5
 def state_widths(plan: DynamicSettings) -> NDArray[np.int64]:
     """The number of levels of each variable, `[d]`: 1 for numbers, 2 and 3 in turn for states."""
     widths = np.ones(plan.variables, np.int64)
-    chosen = _stream(plan.seed, 3).permutation(plan.variables)[: plan.labels]
+    chosen = numbered_stream(plan.seed, 3).permutation(plan.variables)[: plan.labels]
     widths[chosen] = 2 + np.arange(plan.labels) % 2
     return widths
 
@@ -218,8 +212,3 @@ def _stable_model(draw: Callable[[], FloatArray], remedy: str) -> FloatArray:
         if model[-1].any() and spectral_radius(model[0], model[1:]) < MAX_SPECTRAL_RADIUS:
             return model
     raise BadInput(f"dynamic: none of {MAX_TRIES} random models is stable: use {remedy}")
-
-
-def _stream(seed: int, *key: int) -> np.random.Generator:
-    """The random stream of a purpose: (0, ...) a model, (1, silo, part) rows, (2, silo) its weights, (3,) states."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -18,6 +18,7 @@ from ..defaults import EVENT_DEGREE
 from ..federated import FederatedData, silo_names
 from ..federated import events as schema_of
 from .random_graphs import variable_names
+from .sampling import numbered_stream
 
 EXCITATION, SELF_EXCITATION = (0.2, 0.5), (0.1, 0.3)
 """ranges from which the mean number of events that an event causes is drawn uniformly: along an edge, and of its own
@@ -42,7 +43,7 @@ def events(
     invalid value, and if a silo would have fewer than two events.
     """
     _check(variables, silos, events, devices, seed, degree)
-    rng, d = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))), variables
+    rng, d = numbered_stream(seed, 0), variables
     order = rng.permutation(d)
     lower = np.zeros((d, d), bool)
     lower[np.ix_(order, order)] = np.triu(rng.random((d, d)) < 2 * degree / (d - 1), 1)
@@ -51,15 +52,7 @@ def events(
     base = _base_rates(d, rng)
     total = np.linalg.solve(np.eye(d) - (excitation + np.diag(own)).T, base).sum()
     window = events / devices / total
-    drawn = [
-        _device(
-            base,
-            excitation + np.diag(own),
-            window,
-            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, k))),
-        )
-        for k in range(devices)
-    ]
+    drawn = [_device(base, excitation + np.diag(own), window, numbered_stream(seed, 1, k)) for k in range(devices)]
     names, shares = silo_names(silos), np.arange(1, silos + 1) / np.arange(1, silos + 1).sum()
     ends = np.maximum(np.rint(np.cumsum(shares) * devices).astype(int), np.arange(1, silos + 1))
     tables = {}

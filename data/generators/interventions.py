@@ -26,6 +26,7 @@ from ..defaults import GRAPH, Experiment, Graph
 from ..federated import FederatedData, continuous, silo_names
 from .linear import LinearSettings, parameters_of
 from .random_graphs import random_dag, variable_names
+from .sampling import numbered_stream
 
 WEIGHTS, DEVIATIONS = (0.5, 1.5), (0.5, 1.5)
 """ranges of the absolute weights and of the standard deviations of the noise, drawn uniformly"""
@@ -58,13 +59,13 @@ def interventions(
         raise BadInput(f"experiment: {experiment!r} is not one of {', '.join(get_args(Experiment))}")
     if not 0 <= targeted_silos < silos:
         raise BadInput(f"targeted_silos: {targeted_silos} of {silos} silos: at least one must set no variable")
-    rng, names = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(4,))), variable_names(variables)
+    rng, names = numbered_stream(seed, 4), variable_names(variables)
     dag = random_dag(variables, plan.expected_edges, rng, graph)
     weights = np.where(dag, rng.uniform(*WEIGHTS, dag.shape) * rng.choice([-1.0, 1.0], dag.shape), 0.0)
     deviations = rng.uniform(*DEVIATIONS, variables)
     tables, targets = {}, dict[str, Targets]()
     for number, silo in enumerate(silo_names(silos)):
-        own = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5, number)))
+        own = numbered_stream(seed, 5, number)
         count, offsets = max(2, round(rows * own.uniform(0.5, 1.5))), own.normal(0.0, site_means, variables)
         chosen = own.permutation(variables)[: own.integers(1, min(3, variables)) * (number < targeted_silos)]
         changed = np.isin(np.arange(variables), chosen)

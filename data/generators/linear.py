@@ -1,10 +1,12 @@
 """Synthetic federated data: random DAGs with one linear model for all silos, or with a linear model for each silo.
 
 Source: Fassy El Fehri et al., Appendix B.1.
+
+The random streams of a seed: (0,) the graph, (1, silo) its rows, (2, silo) its weights.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -14,40 +16,22 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..defaults import GRAPH, NOISE, Graph, Noise
 from ..federated import FederatedData, continuous, silo_names
-from .random_graphs import check_graph, max_edges, random_dag, random_weights, variable_names
-from .sampling import linear_sem
+from .random_graphs import RandomGraphSettings, check_graph, random_dag, random_weights, variable_names
+from .sampling import linear_sem, numbered_stream
 
 
 @dataclass(frozen=True)
-class LinearSettings:
-    """The settings of a linear model: `silos` tables of `rows` rows, over a DAG with `edges` expected edges.
+class LinearSettings(RandomGraphSettings):
+    """The settings of a linear model on a random DAG; raises `BadInput` naming an invalid value."""
 
-    By default there are as many expected edges as variables. Raises `BadInput` naming an invalid value.
-    """
-
-    variables: int
-    silos: int
-    rows: int
-    seed: int
-    edges: int | None = None
     graph: Graph = GRAPH
     noise: Noise = NOISE
     standardise: bool = False
     """divide each column by its standard deviation over all silos, so that error variances differ"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for an invalid value."""
-        for name, least in (("variables", 2), ("silos", 1), ("rows", 2), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise BadInput(f"{name}: {getattr(self, name)} is less than {least}")
-        if self.noise not in get_args(Noise):
-            raise BadInput(f"noise: {self.noise!r} is not one of {', '.join(get_args(Noise))}")
+        super().__post_init__()
         check_graph(self.variables, self.expected_edges, self.graph)
-
-    @property
-    def expected_edges(self) -> int:
-        """The expected number of edges; by default the number of variables, or the maximum if that is less."""
-        return min(self.variables, max_edges(self.variables)) if self.edges is None else self.edges
 
 
 def homogeneous(
@@ -93,7 +77,7 @@ def heterogeneous(
     weights = _global_weights(plan)
     own = {}
     for number, silo in enumerate(silo_names(silos)):
-        change = _stream(seed, 2, number).normal(0.0, np.sqrt(weight_variance), weights.shape)
+        change = numbered_stream(seed, 2, number).normal(0.0, np.sqrt(weight_variance), weights.shape)
         own[silo] = np.where(weights != 0, weights + change, 0.0)
     return _draw(
         plan,
@@ -107,13 +91,8 @@ def heterogeneous(
     )
 
 
-def _stream(seed: int, *key: int) -> np.random.Generator:
-    """The random stream of a purpose: (0,) the graph, (1, silo) its rows, (2, silo) its weights."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
-
-
 def _global_weights(plan: LinearSettings) -> FloatArray:
-    rng = _stream(plan.seed, 0)
+    rng = numbered_stream(plan.seed, 0)
     return random_weights(random_dag(plan.variables, plan.expected_edges, rng, plan.graph), rng)
 
 
@@ -122,7 +101,7 @@ def _draw(
 ) -> FederatedData:
     variables = variable_names(plan.variables)
     tables = {
-        silo: linear_sem(own.get(silo, weights), plan.rows, _stream(plan.seed, 1, number), plan.noise)
+        silo: linear_sem(own.get(silo, weights), plan.rows, numbered_stream(plan.seed, 1, number), plan.noise)
         for number, silo in enumerate(silo_names(plan.silos))
     }
     if plan.standardise:

@@ -15,16 +15,19 @@ Every continuous parent enters in standard deviations, so that no logit saturate
   separate intercept, so that a discrete parent may have no effect on average. A strict conditional Gaussian network has
   no discrete child of a continuous parent. A random DAG may have such a child; the slopes and intercepts of the child
   are then in logits.
+
+The random streams of a seed: (0,) the model, (1, silo) its rows, (2, silo) its offsets.
 """
 
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.core.settings import NonNegative
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -32,8 +35,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from ..defaults import EFFECTS, MIXED_LEVELS, SITE_MEANS, Effects
 from ..federated import FederatedData, silo_names
 from ..federated import mixed as mixed_schema
-from .random_graphs import check_graph, max_edges, random_dag, variable_names
-from .sampling import check_counts
+from .random_graphs import RandomGraphSettings, check_graph, random_dag, variable_names
+from .sampling import numbered_stream
 
 WEIGHTS = (0.5, 1.5)
 """range of absolute slopes, and of half the spread of a discrete parent's offsets, for continuous children"""
@@ -143,37 +146,19 @@ def _offsets(size: int, k: int, rng: np.random.Generator) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class MixedSettings:
-    """The settings of `mixed`: `silos` tables of `rows` rows on average, over a DAG with `edges` expected edges.
+class MixedSettings(RandomGraphSettings):
+    """The settings of `mixed`, with `rows` rows of a silo on average; raises `BadInput` naming an invalid value."""
 
-    By default there are as many expected edges as variables. Raises `BadInput` naming an invalid value.
-    """
-
-    variables: int
-    silos: int
-    rows: int
-    seed: int
-    edges: int | None = None
     effects: Effects = EFFECTS
     levels: tuple[int, int] = MIXED_LEVELS
-    site_means: float = SITE_MEANS
+    site_means: NonNegative = SITE_MEANS
     unequal: bool = True
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for an invalid value."""
-        check_counts(self.silos, self.rows, self.seed)
+        super().__post_init__()
         check_graph(self.variables, self.expected_edges, "ER")
-        if self.effects not in get_args(Effects):
-            raise BadInput(f"effects: {self.effects!r} is not one of {', '.join(get_args(Effects))}")
         if not 2 <= self.levels[0] <= self.levels[1]:
             raise BadInput(f"levels: {self.levels[0]}-{self.levels[1]} is not a range of numbers from 2 on")
-        if not 0 <= self.site_means < np.inf:
-            raise BadInput(f"site_means: {self.site_means} is not a finite number ≥ 0")
-
-    @property
-    def expected_edges(self) -> int:
-        """The expected number of edges; by default the number of variables, or the maximum if that is less."""
-        return min(self.variables, max_edges(self.variables)) if self.edges is None else self.edges
 
     @property
     def rows_by_silo(self) -> list[int]:
@@ -204,7 +189,7 @@ def mixed(
     as `MixedSettings` does.
     """
     plan = MixedSettings(variables, silos, rows, seed, edges, effects, levels, site_means, unequal)
-    rng = _stream(seed, 0)
+    rng = numbered_stream(seed, 0)
     dag = random_dag(variables, plan.expected_edges, rng)
     model = random_mixed_model(dag, _random_levels(plan, rng), plan.effects, rng)
     names = variable_names(variables)
@@ -237,11 +222,6 @@ def _random_levels(plan: MixedSettings, rng: np.random.Generator) -> NDArray[np.
 
 def _draw_silo(model: MixedModel, rows: int, plan: MixedSettings, number: int) -> FloatArray:
     """Draw the table `[rows, d]` of a silo, with its own offsets in the continuous columns."""
-    table = draw_rows(model, rows, _stream(plan.seed, 1, number))
-    means = plan.site_means * _stream(plan.seed, 2, number).standard_normal(len(model.levels))
+    table = draw_rows(model, rows, numbered_stream(plan.seed, 1, number))
+    means = plan.site_means * numbered_stream(plan.seed, 2, number).standard_normal(len(model.levels))
     return np.asarray(table + np.where(model.levels > 0, 0.0, means * model.scale))
-
-
-def _stream(seed: int, *key: int) -> np.random.Generator:
-    """The random stream of a purpose: (0,) the model, (1, silo) its rows, (2, silo) its offsets."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -1,6 +1,8 @@
 """Synthetic nonlinear federated data: every variable is a random multilayer perceptron of its parents, plus noise.
 
 Source: Zheng et al. 2020, §5 (the `mlp` model of their program); Ng & Zhang 2022, §6.
+
+The random streams of a seed: (0,) the model, (1, silo) its rows.
 """
 
 import numpy as np
@@ -15,7 +17,7 @@ from ..defaults import GRAPH, Graph
 from ..federated import FederatedData, continuous, silo_names
 from .linear import LinearSettings, parameters_of
 from .random_graphs import random_dag, random_weights, variable_names
-from .sampling import draw_noise
+from .sampling import draw_noise, numbered_stream
 
 HIDDEN = 100
 """number of sigmoid units of each variable's perceptron"""
@@ -36,11 +38,11 @@ def nonlinear(
     `LinearSettings` does.
     """
     plan = LinearSettings(variables, silos, rows, seed, edges, graph)
-    rng = _stream(seed, 0)
+    rng = numbered_stream(seed, 0)
     dag = random_dag(variables, plan.expected_edges, rng, graph)
     perceptrons = random_perceptrons(dag, rng)
     tables = {
-        silo: nonlinear_sem(dag, perceptrons, rows, _stream(seed, 1, number))
+        silo: nonlinear_sem(dag, perceptrons, rows, numbered_stream(seed, 1, number))
         for number, silo in enumerate(silo_names(silos))
     }
     names = variable_names(variables)
@@ -75,8 +77,3 @@ def nonlinear_sem(dag: NDArray[np.bool_], perceptrons: Perceptrons, rows: int, r
             inner, outer = perceptrons[j]
             values[:, j] += expit(values[:, dag[:, j]] @ inner) @ outer
     return values
-
-
-def _stream(seed: int, *key: int) -> np.random.Generator:
-    """The random stream of a purpose: (0,) the model, (1, silo) its rows."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

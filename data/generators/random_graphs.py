@@ -1,17 +1,40 @@
 """Random DAGs (Erdős-Rényi, scale-free), their weights, and names of variables."""
 
-from typing import get_args
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, get_args
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.core.settings import Count, Seed, Settings
 from fedbnsl.algorithms.errors import BadInput
 
 from ..defaults import GRAPH, Graph
 
 WEIGHTS = (0.5, 2.0)
 """range of the absolute weights, which are drawn uniformly (Fassy El Fehri et al., B.1.1)"""
+
+
+@dataclass(frozen=True)
+class RandomGraphSettings(Settings):
+    """The settings of data on a random DAG: `silos` tables of `rows` rows, over a DAG with `edges` expected edges.
+
+    By default there are as many expected edges as variables. Raises `BadInput` naming an invalid value.
+    """
+
+    called: ClassVar[str] = ""
+    variables: Annotated[int, Ge(2)]
+    silos: Count
+    rows: Annotated[int, Ge(2)]
+    seed: Seed
+    edges: int | None = None
+
+    @property
+    def expected_edges(self) -> int:
+        """The expected number of edges; by default the number of variables, or the maximum if that is less."""
+        return min(self.variables, max_edges(self.variables)) if self.edges is None else self.edges
 
 
 def random_dag(variables: int, edges: int, rng: np.random.Generator, graph: Graph = GRAPH) -> NDArray[np.bool_]:

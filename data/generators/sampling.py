@@ -85,7 +85,12 @@ PURPOSES = {"graph": 0, "rows": 1, "surrogate": 2, "latent": 3, "dealing": 4}
 
 def stream(seed: int, purpose: str) -> np.random.Generator:
     """The random stream of one of `PURPOSES`."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(PURPOSES[purpose],)))
+    return numbered_stream(seed, PURPOSES[purpose])
+
+
+def numbered_stream(seed: int, *key: int) -> np.random.Generator:
+    """The random stream of a purpose, which is numbered; further numbers of the `key` are those of a silo and so on."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def check_counts(silos: int, rows: int, seed: int) -> None:

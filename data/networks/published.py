@@ -22,7 +22,7 @@ from fedbnsl.algorithms.parameters.networks import Network
 from ..defaults import DISCRETE, GAUSSIAN
 from ..federated import FederatedData, continuous, silo_names
 from ..generators.hidden_variables import hide
-from ..generators.sampling import check_counts, draw_discrete_silos, linear_sem, stream
+from ..generators.sampling import check_counts, draw_discrete_silos, linear_sem, numbered_stream, stream
 
 
 def read_bif(path: Path) -> Network:
@@ -105,7 +105,7 @@ def _draw_gaussian(model: Network, silos: int, rows: int, seed: int, about: dict
     tables = {}
     truth, deviations = model.structure, np.sqrt(model.variances)
     for number, silo in enumerate(silo_names(silos)):
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, number)))
+        rng = numbered_stream(seed, 1, number)
         tables[silo] = linear_sem(
             model.structure.weights, rows, rng, intercepts=model.intercepts, deviations=deviations
         )

@@ -16,8 +16,9 @@ from fedbnsl.algorithms.core.schema import Kind, listed
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 
+from ..defaults import SmallSilos
 from ..federated import MIN_SILO_ROWS, FederatedData, continuous, deal_rows, silo_names
-from ..folder.about import ABOUT, Reading, SmallSilos, declarations, read_about
+from ..folder.about import ABOUT, Reading, declarations, read_about
 from ..folder.batches import labels_in
 from ..folder.check import check_label_column, check_table
 from ..folder.harmonise import OTHERS, silos_of

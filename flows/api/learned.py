@@ -298,8 +298,7 @@ class Learned:
         """The structure with its parameters as a pgmpy network, discrete or linear Gaussian.
 
         For a dynamic structure, the network has nodes for several times, such as "x" and "x[t-1]". For mixed data, the
-        model is a `Network` of this package, with `sample` and `query`. Raises `ValueError`, with the reason, if
-        there is no model.
+        model is a `Network` of this package, with `sample`. Raises `ValueError`, with the reason, if there is no model.
         """
         from fedbnsl.tracking.model import network_of
 

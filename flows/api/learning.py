@@ -23,6 +23,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO
 from fedbnsl.algorithms.core.spec import unknown_parameter
 from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, foreign_text
+from fedbnsl.data.defaults import Dates, DifferentColumns, Missing, Outliers, SmallSilos
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import NO_DECLARATION, declarations
 from fedbnsl.data.folder.folder import files_of, read_folder, write_folder
@@ -36,14 +37,9 @@ from ..job.run import Listener
 from ..options.in_python import as_fields, message_in_python
 from ..options.learn import (
     Columns,
-    Dates,
-    DifferentColumns,
     LearnOptions,
     LearnSettings,
-    Missing,
-    Outliers,
     SmallCells,
-    SmallSilos,
     TuneBy,
 )
 from ..options.model import one_line_errors

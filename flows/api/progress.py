@@ -48,7 +48,6 @@ class _Line:
         self._update("starting", always=True)
 
     def __call__(self, progress: Progress) -> None:
-        """Show the round."""
         most = "" if progress.max_rounds >= OPEN_ENDED else f" of {progress.max_rounds}"
         ended = bool(progress.round.outcome)
         self._update(f"round {progress.round.number}{most}: {progress_text(progress)}", always=ended)
@@ -90,9 +89,7 @@ class _Text:
     """A line that a notebook displays without the quotes of a string."""
 
     def __init__(self, line: str) -> None:
-        """Store the line."""
         self._line = line
 
     def __repr__(self) -> str:
-        """The line."""
         return self._line

@@ -30,22 +30,17 @@ def show_choice(folder: Path, options: LearnOptions) -> None:
 
     With an ε, only public facts are printed: the rows are not read. Raises `BadInput` as reading the folder does.
     """
-    from rich.table import Table
-
     from fedbnsl.algorithms.choose import choices
     from fedbnsl.data.folder.folder import read_folder, read_schema
 
     from ..job.reading import reading_of
-    from ..terminal.console import console
+    from ..terminal.console import console, show_rows
 
     reading = reading_of(options)
     data = None if reading.private else read_folder(folder, reading)
     schema = data.schema if data else read_schema(folder, reading)
     out = console()
-    facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, fact in facts_of(schema, data):
-        facts.add_row(name, fact)
-    out.print(facts)
+    show_rows(facts_of(schema, data))
     for place, one in enumerate(choices(schema, private=reading.private)[:MAX_CHOICES]):
         out.print(f"\n{'auto' if place == 0 else 'or'}: {algorithm_text(one)}", soft_wrap=True)
         out.print(details(one, schema))

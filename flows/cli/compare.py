@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from fedbnsl.tracking.comparison import Comparison
 
 MAX_LISTED = 10
@@ -22,14 +21,12 @@ def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
 
     Raises `BadInput` if a folder has no finished run.
     """
-    from rich.table import Table
-
     from fedbnsl.tracking.comparison import changes_by_fate, compare_runs
     from fedbnsl.tracking.metrics import METRICS, known_in
     from fedbnsl.tracking.report.tables import ReportTable
 
     from ..engines.run_comparison import metrics_in, read_run
-    from ..terminal.console import console, show_table
+    from ..terminal.console import console, show_rows, show_table
 
     found = compare_runs(read_run(before), read_run(after))
     scores = [known_in("terminal", metrics_in(run)) for run in (before, after)]
@@ -46,7 +43,7 @@ def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
         return
     out = console()
     out.print(found.summary, soft_wrap=True)
-    out.print(_edges(found))
+    show_rows(_edges(found))
     if changed_scores:
         show_table(ReportTable(("score", "before", "after"), [(name, *both) for name, both in changed_scores.items()]))
     if found.drift is None:
@@ -57,23 +54,16 @@ def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
         out.print("no variable's distribution given its parents has changed")
         return
     terms = sorted(changed.items(), key=lambda one: -one[1])[:MAX_LISTED]
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, term in terms:
-        table.add_row(name, f"{term:.3g}")
     first = f", the largest {MAX_LISTED} of {len(changed)}" if len(changed) > MAX_LISTED else ""
     out.print(f"drift in nats per row{first}:")
-    out.print(table)
+    show_rows((name, f"{term:.3g}") for name, term in terms)
 
 
-def _edges(found: Comparison) -> Table:
+def _edges(found: Comparison) -> Iterator[tuple[str, ...]]:
     """The edges that have changed, with their weights in both runs if the graphs have weights."""
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for one in found.structure.changed:
         weights = [f"{value:+.3f}" if value is not None else "–" for value in (one.before, one.after)]
-        table.add_row(one.fate, one.edge.text, *([f"{weights[0]} → {weights[1]}"] if found.weighted else []))
-    return table
+        yield one.fate, one.edge.text, *([f"{weights[0]} → {weights[1]}"] if found.weighted else [])
 
 
 app = typer.Typer(add_completion=False)

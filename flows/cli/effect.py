@@ -15,57 +15,6 @@ if TYPE_CHECKING:
     from fedbnsl.algorithms.effects.answer import Effect, EffectReport, Values
 
 
-def show_effects(
-    run: Path,
-    treatments: list[str],
-    outcome: str,
-    *,
-    compare: str | None,
-    direct: bool,
-    every: bool,
-    data: Path | None,
-    bootstrap: int,
-    by_silo: bool,
-    placebo: int,
-    picture: Path | None,
-    track: bool,
-    as_json: bool,
-) -> None:
-    """Print effects in the graph of the run in this folder; raises `BadInput` without `treatments` and `every`."""
-    from ..api.loading import load
-    from ..inference.effects import effects
-
-    if track:
-        from fedbnsl.tracking.mlflow.run import log_effects
-    result = load(run).result
-    if every and treatments:
-        raise BadInput("--all takes every other variable as the treatment: omit --treatment")
-    if not every and not treatments:
-        raise BadInput("no treatment: give --treatment X, or --all for every other variable")
-    chosen = [name for name in result.structure.variables if name != outcome] if every else treatments
-    report = effects(
-        result,
-        chosen,
-        outcome,
-        kind="direct" if direct else "total",
-        values=compared_values(compare),
-        joint=not every and len(treatments) > 1,
-        data=data,
-        bootstrap=bootstrap,
-        by_silo=by_silo,
-        placebo=placebo,
-    )
-    if picture is not None:
-        write_forest(report, picture)
-    link = log_effects(result.name, run.resolve().name, report.effects) if track else ""
-    if as_json:
-        print(json.dumps({"run": str(run), **report.as_json()}, indent=1, ensure_ascii=False))
-    else:
-        show(report)
-        if link:
-            print(f"MLflow: {link}")
-
-
 def compared_values(given: str | None) -> Values | None:
     """The two values in `given`, separated by a comma; raises `BadInput` unless there are two different values."""
     if given is None:
@@ -207,18 +156,35 @@ def effect(
 
     Example: fedbnsl effect runs/NAME --treatment dose --outcome response --compare 0,10
     """
-    show_effects(
-        run,
-        treatment or [],
+    from ..api.loading import load
+    from ..inference.effects import effects
+
+    if track:
+        from fedbnsl.tracking.mlflow.run import log_effects
+    result = load(run).result
+    if every and treatment:
+        raise BadInput("--all takes every other variable as the treatment: omit --treatment")
+    if not every and not treatment:
+        raise BadInput("no treatment: give --treatment X, or --all for every other variable")
+    treatments = treatment or [name for name in result.structure.variables if name != outcome]
+    report = effects(
+        result,
+        treatments,
         outcome,
-        compare=compare,
-        direct=direct,
-        every=every,
+        kind="direct" if direct else "total",
+        values=compared_values(compare),
+        joint=not every and len(treatments) > 1,
         data=data,
         bootstrap=bootstrap,
         by_silo=by_silo,
         placebo=placebo,
-        picture=picture,
-        track=track,
-        as_json=as_json,
     )
+    if picture is not None:
+        write_forest(report, picture)
+    link = log_effects(result.name, run.resolve().name, report.effects) if track else ""
+    if as_json:
+        print(json.dumps({"run": str(run), **report.as_json()}, indent=1, ensure_ascii=False))
+    else:
+        show(report)
+        if link:
+            print(f"MLflow: {link}")

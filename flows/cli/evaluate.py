@@ -12,23 +12,6 @@ from fedbnsl.tracking.metrics import METRICS
 from ..options.learn import LearnOptions
 from .options_from_model import options_from_model
 
-
-def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, own_lags: bool, as_json: bool) -> None:
-    """Print the scores of the structure in one file, compared with the truth in another file.
-
-    The variables are all variables that the two files name. Further variables, without edges, would only change AUROC
-    and AUPR.
-    """
-    from ..api.evaluation import as_structure, evaluate
-    from ..terminal.console import show_scores
-
-    scores = evaluate(structure, truth, allow_cyclic_truth=allow_cyclic_truth, own_lags=own_lags)
-    if as_json:
-        print(json.dumps(scores, indent=1))
-        return
-    show_scores({**scores, "acyclic": as_structure(structure).acyclic})
-
-
 app = typer.Typer(add_completion=False)
 
 
@@ -51,5 +34,17 @@ def evaluate(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
-    """Compare a learned structure with the true graph."""
-    show_evaluation(structure, truth, allow_cyclic_truth=options.allow_cyclic_truth, own_lags=own_lags, as_json=as_json)
+    """Compare a learned structure with the true graph.
+
+    The variables are all variables that the two files name. Further variables, without edges, would only change AUROC
+    and AUPR.
+    """
+    from ..api.evaluation import as_structure, evaluate
+    from ..terminal.console import show_scores
+
+    allow_cyclic_truth = options.allow_cyclic_truth
+    scores = evaluate(structure, truth, allow_cyclic_truth=allow_cyclic_truth, own_lags=own_lags)
+    if as_json:
+        print(json.dumps(scores, indent=1))
+    else:
+        show_scores({**scores, "acyclic": as_structure(structure).acyclic})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,28 +81,18 @@ def feature_rows(blanket: MarkovBlanket) -> list[tuple[str, str]]:
 
 def write(path: Path, blanket: MarkovBlanket) -> None:
     """Write the features as `variable,role`; the file appears only when it is complete."""
-    from fedbnsl.algorithms.core.schema import escape_formula
+    from fedbnsl.tracking.report.files import csv_text
+    from fedbnsl.tracking.staging import replace_private
 
-    beside = path.with_name(f".{path.name}")
-    with beside.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("variable", "role"))
-        writer.writerows((escape_formula(name), role) for name, role in feature_rows(blanket))
-    os.replace(beside, path)
+    replace_private(path, csv_text(("variable", "role"), feature_rows(blanket)).encode())
 
 
 def show(variables: tuple[str, ...], target: str, blanket: MarkovBlanket) -> None:
     """Print the features."""
-    from rich.table import Table
+    from ..terminal.console import console, show_rows
 
-    from ..terminal.console import console
-
-    out = console()
-    out.print(f"{len(blanket.all)} of {len(variables) - 1} variables are the Markov blanket of {target}:")
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, role in feature_rows(blanket):
-        table.add_row(name, role)
-    out.print(table)
+    console().print(f"{len(blanket.all)} of {len(variables) - 1} variables are the Markov blanket of {target}:")
+    show_rows(feature_rows(blanket))
 
 
 app = typer.Typer(add_completion=False)

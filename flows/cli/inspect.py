@@ -128,8 +128,6 @@ def draft_about(folder: Path, options: LearnOptions) -> None:
 
 def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] | None = None) -> None:
     """Print a table of the columns, the rows by silo, the excluded columns with reasons, and every note."""
-    from rich.table import Table
-
     from fedbnsl.algorithms.core.schema import pluralize
     from fedbnsl.data.folder.private_table import ORDER_NOTE
     from fedbnsl.tracking.report.tables import (
@@ -140,7 +138,7 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
         stretches_line,
     )
 
-    from ..terminal.console import console
+    from ..terminal.console import console, show_rows
 
     out = console()
     out.print(
@@ -150,10 +148,7 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
         out.print("rows with an empty cell are left out; these numbers are those of the other rows")
     if schema.kind == "time-series" and ORDER_NOTE not in notes:
         out.print(stretches_line(schema))
-    table = Table(*data_header(schema), box=None, padding=(0, 2, 0, 0))
-    for row in data_rows(schema, holds):
-        table.add_row(*row)
-    out.print(table)
+    show_rows(data_rows(schema, holds), data_header(schema))
     for why, names in excluded_by_reason(schema).items():
         out.print(f"excluded: {', '.join(names)}: {why}", soft_wrap=True)
     for note in notes:

@@ -70,7 +70,7 @@ def parameter(name: str, field: FieldInfo, heading: str | None) -> inspect.Param
     flag = f"--{name.replace('_', '-')}"
     names = written.names or ((f"{flag}/--no-{flag[2:]}",) if kind is bool and field.default else (flag,))
     choices = f" One of: {', '.join(map(str, get_args(kind)))}." if get_origin(kind) is Literal else ""
-    metavar = written.value or ("NAME" if choices else None)
+    metavar = written.value or ("NAME" if choices else "N" if kind is int else None)
     completed = COMPLETIONS.get(name) or ((lambda: list(get_args(kind))) if choices else None)
     shown = list[str] if many else str if get_origin(kind) in (Literal, list) else kind
     default = inspect.Parameter.empty if field.is_required() else None if many else field.default

@@ -14,20 +14,14 @@ if TYPE_CHECKING:
 
 def show(found: Rescored) -> None:
     """Print the figures of both graphs, then the assumptions and findings of the edited graph."""
-    from rich.table import Table
-
     from fedbnsl.tracking.report.sections import finding_lines
     from fedbnsl.tracking.report.tables import display
 
-    from ..terminal.console import console
+    from ..terminal.console import console, show_rows
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("", "learned", "edited"):
-        table.add_column(name)
-    for name, learned, edited in found.rows:
-        table.add_row(name, display(learned), display(edited))
+    figures = ((name, display(learned), display(edited)) for name, learned, edited in found.rows)
+    show_rows(figures, ("", "learned", "edited"))
     out = console()
-    out.print(table)
     model = found.edited.parameters
     out.print(f"{'parameters' if model.network is not None else 'no parameters'}: {model.how}", soft_wrap=True)
     for line in (*found.edited.basis, *found.edited.fit.lines, *finding_lines(found.edited)):

@@ -117,7 +117,8 @@ def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
 
     For a run with an ε it receives only the number of rows and the names of the columns.
     """
-    from fedbnsl.tasks.silo.rows import Described, DescribedSeries
+    from fedbnsl.data.folder.series import DescribedSeries
+    from fedbnsl.tasks.silo.rows import Described
 
     described = described_rows(file, mapper)
     lines = [f"before round 1 the coordinator learns: {described.rows} rows, columns {', '.join(described.variables)}"]

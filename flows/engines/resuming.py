@@ -5,7 +5,6 @@ of a silo's rows is called its seal. Only the silo can compute the seal (`tasks/
 coordinator whether the rows are the same as before, and discloses nothing else.
 """
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,9 +18,9 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tracking.checkpoint import Checkpoint, load, save
-from fedbnsl.tracking.kept_files import with_format, without_format
+from fedbnsl.tracking.kept_files import read_json, write_json
 from fedbnsl.tracking.outputs import FILES
-from fedbnsl.tracking.staging import create_private_folder, name_in_errors, notice, remove_leftovers, write_private
+from fedbnsl.tracking.staging import create_private_folder, notice, remove_leftovers
 
 from ..job.job import Job
 from ..job.reading import is_private
@@ -140,10 +139,7 @@ def write_started(folder: Path, started: Started) -> None:
     create_private_folder(folder)
     settings = _portable(started.settings, folder)
     pins = {silo: [pin.rows, pin.seal] for silo, pin in started.pins.items()}
-    content = with_format(folder / STARTED, {**vars(started), "settings": settings, "pins": pins})
-    with name_in_errors(folder / STARTED):
-        write_private(folder / f".{STARTED}", json.dumps(content, indent=1).encode())
-    os.replace(folder / f".{STARTED}", folder / STARTED)
+    write_json(folder / STARTED, {**vars(started), "settings": settings, "pins": pins})
 
 
 def is_resumable(folder: Path) -> bool:
@@ -194,7 +190,7 @@ def read_started(folder: Path) -> Started:
     if (folder / "metrics.json").exists() and not path.exists():
         raise BadInput(f"{folder}: this run is finished; there is nothing to resume")
     try:
-        content = without_format(path, json.loads(path.read_text(encoding="utf-8")))
+        content = read_json(path)
         settings = validate(LearnSettings, content.pop("settings"))
         pins = {silo: Pin(*pin) for silo, pin in content.pop("pins").items()}
         return Started(settings=settings, pins=pins, **content)

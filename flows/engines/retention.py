@@ -5,7 +5,6 @@ removed by age (`fedbnsl clean --runs`) or by number (`fedbnsl serve --keep`). T
 because the next one is compared with it. Privacy ledgers are beside the rows, so the spent ε remains recorded.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,9 +13,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.tracking.kept_files import with_format, without_format
+from fedbnsl.tracking.kept_files import read_json, write_json
 from fedbnsl.tracking.mlflow.removal import StillUsed, remove_run
-from fedbnsl.tracking.staging import first_line, name_in_errors, write_private
+from fedbnsl.tracking.staging import first_line
 
 from .resuming import CHECKPOINT, STARTED, read_started, run_lock
 from .run_comparison import LAST_RUN_FILE, read_last_run
@@ -49,9 +48,7 @@ class StoredRun:
 
 def write_record(folder: Path, record: RunRecord) -> None:
     """Write the record of the run in `folder`."""
-    with name_in_errors(folder / RECORD):
-        content = with_format(folder / RECORD, asdict(record))
-        write_private(folder / RECORD, json.dumps(content, indent=1).encode())
+    write_json(folder / RECORD, asdict(record))
 
 
 def read_record(folder: Path) -> RunRecord:
@@ -60,8 +57,7 @@ def read_record(folder: Path) -> RunRecord:
     A damaged record names no place. Raises `BadInput` for a record of another format.
     """
     try:
-        content = json.loads((folder / RECORD).read_text("utf-8"))
-        return RunRecord(**without_format(folder / RECORD, content))
+        return RunRecord(**read_json(folder / RECORD))
     except FileNotFoundError:
         with suppress(BadInput):
             started = read_started(folder)

@@ -7,7 +7,6 @@ whether the rows are the same as before. ε does not account for this disclosure
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -24,10 +23,10 @@ from fedbnsl.data.folder.folder import TRUTH, place_of
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.tasks.silo.publications import FewRowsChanged
 from fedbnsl.tracking.comparison import Comparison, PastRun, compare_runs
-from fedbnsl.tracking.kept_files import with_format, without_format
+from fedbnsl.tracking.kept_files import read_json, write_json
 from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import RunResult
-from fedbnsl.tracking.staging import create_private_folder, first_line, notice, write_private
+from fedbnsl.tracking.staging import create_private_folder, first_line, notice
 
 from ..options.learn import LearnSettings
 from ..options.repeat import RepeatSettings
@@ -42,7 +41,7 @@ def read_run(folder: Path) -> PastRun:
     """
     config = folder / "config.json"
     try:
-        content = without_format(config, json.loads(config.read_text("utf-8")))
+        content = read_json(config)
         name, variables = str(content["name"]), tuple(map(str, content["variables"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, BadInput):
@@ -73,7 +72,7 @@ def network_in(folder: Path) -> Network | None:
             return parse_bif(bif.read_text("utf-8"), str(bif))
         if not other.is_file():
             return None
-        return network_from_json(without_format(other, json.loads(other.read_text("utf-8"))), str(other))
+        return network_from_json(read_json(other), str(other))
     except (OSError, ValueError, RecursionError, AttributeError) as error:
         if isinstance(error, BadInput):
             raise
@@ -101,7 +100,7 @@ def last_run_file(runs: Path, deployment: str) -> Path:
 def read_last_run(file: Path) -> LastRun | None:
     """The last run; None if there is none, or if the file is damaged; raises `BadInput` for another format."""
     try:
-        content = without_format(file, json.loads(file.read_text("utf-8")))
+        content = read_json(file)
         seals = {str(silo): str(seal) for silo, seal in content["seals"].items()}
         return LastRun(str(content["folder"]), str(content["question"]), seals)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -113,12 +112,7 @@ def read_last_run(file: Path) -> LastRun | None:
 def write_last_run(file: Path, last: LastRun) -> None:
     """Write `last` atomically; raises `OSError` if it cannot be written."""
     create_private_folder(file.parent)
-    temporary = file.with_name(f"{file.name}.{os.getpid()}")
-    try:
-        write_private(temporary, json.dumps(with_format(file, asdict(last)), indent=1).encode())
-        os.replace(temporary, file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_json(file, asdict(last))
 
 
 def claim_file(last_run: Path) -> Path:

@@ -69,20 +69,15 @@ Listener = Callable[[Progress], None]
 
 
 @runtime_checkable
-class ResampleListener(Protocol):
-    """A listener that also receives the progress of the resamples, after each exchange."""
-
-    def resampled(self, job: Job, running: int, exchanges: int) -> None:
-        """Receive the number of the job's resamples that are still `running`, and the number of `exchanges` so far."""
-        ...
-
-
-@runtime_checkable
 class StepListener(Protocol):
-    """A listener that also receives what the run does before and after its rounds."""
+    """A listener that also receives what the run does before and after its rounds, and how far the resamples are."""
 
     def step(self, job: Job, words: str) -> None:
         """Receive what the run of the job does next, such as "estimating parameters"."""
+        ...
+
+    def resampled(self, job: Job, running: int, exchanges: int) -> None:
+        """Receive the number of the job's resamples that are still `running`, and the number of `exchanges` so far."""
         ...
 
 
@@ -100,7 +95,12 @@ class Resumed:
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
     """Run `job` and return the result; raises `BadInput` as `check` does, or if silos do not respond before round 1."""
     check(job, session.schema)
-    announce = _step_callback(job, listeners)
+    given = job
+
+    def announce(words: str) -> None:
+        for listener in _step_listeners(listeners):
+            listener.step(given, words)
+
     session = replace(session, schema=session.schema.adjusted(job.adjustment), announce=announce)
     job, session, found_targets, tuned = _prepared(job, session)
     algorithm = with_knowledge(registry.build(job.spec), job.run_schema(session.schema))
@@ -195,8 +195,13 @@ def _resampled(
     already learned.
     """
     job = with_resamples(job, algorithm, last, session.schema, structure)
+
+    def report(running: int, exchanges: int) -> None:
+        for listener in _step_listeners(listeners):
+            listener.resampled(job, running, exchanges)
+
     try:
-        found = confidence(job, session, last, structure, revised, _resample_callback(job, listeners))
+        found = confidence(job, session, last, structure, revised, report)
     except BadInput as error:
         if job.settings.bootstrap is None:
             return replace(job, resamples=0), None, str(error)
@@ -240,28 +245,8 @@ def _basis(
     return (*first, *assumptions, *(line for line in (scales, job.imputation_cost.summary) if line))
 
 
-def _step_callback(job: Job, listeners: Iterable[Listener]) -> Callable[[str], None]:
-    """A callback that passes the description of the next step to every `StepListener`."""
-    candidates: list[object] = list(listeners)
-
-    def report(words: str) -> None:
-        for listener in candidates:
-            if isinstance(listener, StepListener):
-                listener.step(job, words)
-
-    return report
-
-
-def _resample_callback(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], None]:
-    """A function that reports the progress of the resamples to every `ResampleListener`."""
-    candidates: list[object] = list(listeners)
-
-    def report(running: int, exchanges: int) -> None:
-        for listener in candidates:
-            if isinstance(listener, ResampleListener):
-                listener.resampled(job, running, exchanges)
-
-    return report
+def _step_listeners(listeners: Iterable[object]) -> list[StepListener]:
+    return [one for one in listeners if isinstance(one, StepListener)]
 
 
 def _scored(job: Job, session: Session, algorithm: Algorithm, server: Any) -> tuple[Scored, Structure | None]:

@@ -9,9 +9,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AfterValidator, ConfigDict, Field, field_validator
 
+from fedbnsl.algorithms.core.settings import CountOrNone, Positive
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.defaults import Dates, DifferentColumns, Missing, Outliers, SmallSilos
 
 from .as_text import Arcs, CommaSeparated, KnowledgeFile, Names, TargetsFile, Tiers
 from .model import LARGEST_SEED, OnCommandLine, Options, in_utf8, validate
@@ -24,12 +27,6 @@ if TYPE_CHECKING:
 Value = bool | int | float | str
 SmallCells = Literal["blank", "keep"]
 TuneBy = Literal["auto", "held-out", "stars"]
-Missing = Literal["model", "complete-rows", "refuse"]
-Outliers = Literal["keep", "set-aside"]
-Dates = Literal["set-aside", "days"]
-DifferentColumns = Literal["same", "union", "common"]
-SmallSilos = Literal["leave-out", "merge"]
-"""`Missing` to `SmallSilos` repeat types of `fedbnsl.data.folder.about`; its import would slow down the help."""
 
 
 def _list_algorithms(schema: dict[str, Any]) -> None:
@@ -43,7 +40,6 @@ def _list_algorithms(schema: dict[str, Any]) -> None:
 Algorithm = Annotated[
     str,
     Field(
-        title="Algorithm",
         description="Algorithm, one of `fedbnsl algorithms`; auto chooses one that suits the data.",
         json_schema_extra=_list_algorithms,
     ),
@@ -75,341 +71,127 @@ class LearnOptions(Options):
     )
 
     algorithm: Algorithm = "auto"
-    params: Annotated[
-        dict[str, Value],
-        Field(
-            title="Settings of the algorithm",
-            description="A setting of the algorithm; `fedbnsl algorithms NAME` lists them. Repeatable.",
-            examples=[{"rho1": 1000, "l1": 0.1}],
-            json_schema_extra=list_settings,
-        ),
-        OnCommandLine(("--param", "-p"), "KEY=VALUE"),
-    ] = Field(default_factory=dict)
-    epsilon: Annotated[
-        float | None,
-        Field(gt=0, title="ε", description="Privacy budget ε of this run; see `fedbnsl privacy plan`."),
-        OnCommandLine(value="E"),
-    ] = None
-    delta: Annotated[
-        float | None,
-        Field(
-            gt=0, lt=1, title="δ", description="Privacy parameter δ; default: 1/n² with n rows in the smallest silo."
-        ),
-        OnCommandLine(value="D"),
-    ] = None
-    budget: Annotated[
-        float | None,
-        Field(gt=0, title="Budget", description="Maximum ε of all runs on the same rows together."),
-        OnCommandLine(value="E"),
-    ] = None
-    budget_delta: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            lt=1,
-            title="δ of the budget",
-            description="δ of the budget, and the maximum δ of a run; default: 1/n² with each silo's own n rows.",
-        ),
-        OnCommandLine(value="D"),
-    ] = None
-    secure: Annotated[
-        bool,
-        Field(
-            title="Secure aggregation",
-            description="Mask the silos' replies, so that the coordinator sees only their sum.",
-        ),
-    ] = False
-    ignore: Annotated[
-        Columns,
-        Field(title="Ignore", description="Columns to exclude, separated by commas."),
-        CommaSeparated,
-        OnCommandLine(value="COLUMNS"),
-    ] = ()
-    only: Annotated[
-        Columns,
-        Field(title="Only", description="Columns to learn from, separated by commas; all others are excluded."),
-        CommaSeparated,
-        OnCommandLine(value="COLUMNS"),
-    ] = ()
-    by: Annotated[
-        str | None,
-        Field(
-            title="By",
-            description="Column that names the silo of each row, if one file has the rows of all silos.",
-        ),
-        OnCommandLine(value="COLUMN"),
-    ] = None
-    small_silos: Annotated[
-        SmallSilos,
-        Field(
-            title="Small silos",
-            description="With --by: what to do with rows whose silo has fewer than two rows or no name: leave them out "
-            "(leave-out), or join them to one silo, 'others' (merge).",
-        ),
-    ] = "leave-out"
-    missing: Annotated[
-        Missing,
-        Field(
-            title="Empty cells",
-            description="How to treat empty cells: estimate them by a model (model), drop rows with an empty cell "
-            "(complete-rows), or refuse the data (refuse).",
-        ),
-    ] = "model"
-    columns: Annotated[
-        DifferentColumns,
-        Field(
-            title="Different columns",
-            description="How to join silos with different columns: refuse the data (same), keep every column, with "
-            "empty cells at silos without it (union), or keep only the columns that every silo has (common).",
-        ),
-    ] = "same"
-    time: Annotated[
-        Columns,
-        Field(
-            title="Time",
-            description="Treat the rows as time series, ordered by this column of numbers, dates, quarters or months, "
-            "or by the columns of their parts, such as year,quarter or year,month,day,hour.",
-        ),
-        CommaSeparated,
-        OnCommandLine(value="COLUMNS"),
-    ] = ()
-    dates: Annotated[
-        Dates,
-        Field(
-            title="Dates",
-            description="How to treat columns of dates: exclude them (set-aside), or read them as days since the first "
-            "date of all silos.",
-        ),
-    ] = "set-aside"
-    outliers: Annotated[
-        Outliers,
-        Field(
-            title="Outliers",
-            description="How to treat numbers that are far from the rest of their column, or unlikely given their "
-            "row: keep them, or treat them as empty cells (set-aside).",
-        ),
-    ] = "keep"
-    detrend: Annotated[
-        bool,
-        Field(
-            title="Detrend",
-            description="Time series: each silo subtracts the linear trend of each of its series.",
-        ),
-    ] = False
-    deseasonalise: Annotated[
-        int,
-        Field(
-            ge=0,
-            title="Deseasonalise",
-            description="Time series: each silo subtracts the seasonal component of this period, in rows; 0: off.",
-        ),
-        OnCommandLine(value="PERIOD"),
-    ] = 0
-    difference: Annotated[
-        bool,
-        Field(
-            title="Difference",
-            description="Time series: learn from the differences of consecutive rows, for series with a unit root.",
-        ),
-    ] = False
-    transform: Annotated[
-        str,
-        Field(
-            title="Transform",
-            description="Transform of numbers inside each silo: normal-scores, log, sqrt or none, for all columns or "
-            "for single ones, such as 'size=log'.",
-        ),
-        OnCommandLine(value="NAME|COLUMN=NAME"),
-    ] = "none"
-    targets: Annotated[
-        TargetsFile,
-        Field(
-            title="Targets",
-            description="CSV file with columns silo, variable: the variables that an experiment has set in each "
-            "silo; none: treat all data as observational; unknown: find the variables whose mechanisms have changed; "
-            "default: the targets in about.json.",
-        ),
-        OnCommandLine(value="FILE|none|unknown"),
-    ] = None
-    condition: Annotated[
-        str | None,
-        Field(
-            title="Condition",
-            description="Column that names the condition of each row, for experiments within silos; targets are then "
-            "given for each condition.",
-        ),
-        OnCommandLine(value="COLUMN"),
-    ] = None
-    knowledge: Annotated[
-        KnowledgeFile,
-        Field(
-            title="Background knowledge",
-            description="CSV file of background knowledge with columns rule, source, target; rules: required, "
-            "forbidden, no-parents, tier.",
-        ),
-        OnCommandLine(value="FILE"),
-    ] = None
-    required_arcs: Annotated[
-        Arcs,
-        Field(title="Required arcs", description="Arcs that must be in the graph, such as 'A->B,B->C'."),
-        OnCommandLine(("--required",), "ARCS"),
-    ] = None
-    forbidden_arcs: Annotated[
-        Arcs,
-        Field(title="Forbidden arcs", description="Arcs that must not be in the graph, such as 'B->A'."),
-        OnCommandLine(("--forbidden",), "ARCS"),
-    ] = None
-    tiers: Annotated[
-        Tiers,
-        Field(
-            title="Tiers",
-            description="Causal order, such as 'age,sex<dose': no arc points to an earlier tier.",
-        ),
-        OnCommandLine(value="TIERS"),
-    ] = None
-    no_parents: Annotated[
-        Names,
-        Field(title="No parents", description="Variables that must have no parents, such as 'age,sex'."),
-        OnCommandLine(value="NAMES"),
-    ] = None
-    parameters: Annotated[
-        bool,
-        Field(
-            title="Parameters of the structure",
-            description="Also estimate the parameters of the learned structure, in further exchanges.",
-        ),
-    ] = True
-    diagnose: bool = Field(
-        default=True,
-        title="Diagnoses",
-        description="Also diagnose the data: violated assumptions and deviating silos, in further exchanges.",
+    params: Annotated[dict[str, Value], OnCommandLine(("--param", "-p"), "KEY=VALUE")] = Field(
+        title="Settings of the algorithm",
+        examples=[{"rho1": 1000, "l1": 0.1}],
+        json_schema_extra=list_settings,
+        default_factory=dict,
     )
-    smoothing: Annotated[float, OnCommandLine(value="ROWS")] = Field(
-        default=1.0,
-        gt=0,
-        title="Smoothing",
-        description="Equivalent sample size of the Dirichlet prior of probability tables, in rows.",
+    """A setting of the algorithm; `fedbnsl algorithms NAME` lists them. Repeatable."""
+    epsilon: Annotated[float | None, Gt(0), OnCommandLine(value="E")] = Field(default=None, title="ε")
+    """Privacy budget ε of this run; see `fedbnsl privacy plan`."""
+    delta: Annotated[float | None, Gt(0), Lt(1), OnCommandLine(value="D")] = Field(default=None, title="δ")
+    """Privacy parameter δ; default: 1/n² with n rows in the smallest silo."""
+    budget: Annotated[float | None, Gt(0), OnCommandLine(value="E")] = None
+    """Maximum ε of all runs on the same rows together."""
+    budget_delta: Annotated[float | None, Gt(0), Lt(1), OnCommandLine(value="D")] = Field(
+        default=None, title="δ of the budget"
     )
-    small_cells: SmallCells = Field(
-        default="blank",
-        title="Small cells",
-        description="How published models treat counts of rows and events: hide 0, 1 and 2 and round larger counts "
-        "(blank), or publish exact counts (keep), for models that stay inside the organisation.",
+    """δ of the budget, and the maximum δ of a run; default: 1/n² with each silo's own n rows."""
+    secure: bool = Field(default=False, title="Secure aggregation")
+    """Mask the silos' replies, so that the coordinator sees only their sum."""
+    ignore: Annotated[Columns, CommaSeparated, OnCommandLine(value="COLUMNS")] = ()
+    """Columns to exclude, separated by commas."""
+    only: Annotated[Columns, CommaSeparated, OnCommandLine(value="COLUMNS")] = ()
+    """Columns to learn from, separated by commas; all others are excluded."""
+    by: Annotated[str | None, OnCommandLine(value="COLUMN")] = None
+    """Column that names the silo of each row, if one file has the rows of all silos."""
+    small_silos: SmallSilos = "leave-out"
+    """With --by: what to do with rows whose silo has fewer than two rows or no name: leave them out (leave-out), or
+    join them to one silo, 'others' (merge)."""
+    missing: Missing = Field(default="model", title="Empty cells")
+    """How to treat empty cells: estimate them by a model (model), drop rows with an empty cell (complete-rows), or
+    refuse the data (refuse)."""
+    columns: DifferentColumns = Field(default="same", title="Different columns")
+    """How to join silos with different columns: refuse the data (same), keep every column, with empty cells at silos
+    without it (union), or keep only the columns that every silo has (common)."""
+    time: Annotated[Columns, CommaSeparated, OnCommandLine(value="COLUMNS")] = ()
+    """Treat the rows as time series, ordered by this column of numbers, dates, quarters or months, or by the columns of
+    their parts, such as year,quarter or year,month,day,hour."""
+    dates: Dates = "set-aside"
+    """How to treat columns of dates: exclude them (set-aside), or read them as days since the first date of all
+    silos."""
+    outliers: Outliers = "keep"
+    """How to treat numbers that are far from the rest of their column, or unlikely given their row: keep them, or treat
+    them as empty cells (set-aside)."""
+    detrend: bool = False
+    """Time series: each silo subtracts the linear trend of each of its series."""
+    deseasonalise: Annotated[CountOrNone, OnCommandLine(value="PERIOD")] = 0
+    """Time series: each silo subtracts the seasonal component of this period, in rows; 0: off."""
+    difference: bool = False
+    """Time series: learn from the differences of consecutive rows, for series with a unit root."""
+    transform: Annotated[str, OnCommandLine(value="NAME|COLUMN=NAME")] = "none"
+    """Transform of numbers inside each silo: normal-scores, log, sqrt or none, for all columns or for single ones, such
+    as 'size=log'."""
+    targets: Annotated[TargetsFile, OnCommandLine(value="FILE|none|unknown")] = None
+    """CSV file with columns silo, variable: the variables that an experiment has set in each silo; none: treat all data
+    as observational; unknown: find the variables whose mechanisms have changed; default: the targets in about.json."""
+    condition: Annotated[str | None, OnCommandLine(value="COLUMN")] = None
+    """Column that names the condition of each row, for experiments within silos; targets are then given for each
+    condition."""
+    knowledge: Annotated[KnowledgeFile, OnCommandLine(value="FILE")] = Field(default=None, title="Background knowledge")
+    """CSV file of background knowledge with columns rule, source, target; rules: required, forbidden, no-parents,
+    tier."""
+    required_arcs: Annotated[Arcs, OnCommandLine(("--required",), "ARCS")] = None
+    """Arcs that must be in the graph, such as 'A->B,B->C'."""
+    forbidden_arcs: Annotated[Arcs, OnCommandLine(("--forbidden",), "ARCS")] = None
+    """Arcs that must not be in the graph, such as 'B->A'."""
+    tiers: Annotated[Tiers, OnCommandLine(value="TIERS")] = None
+    """Causal order, such as 'age,sex<dose': no arc points to an earlier tier."""
+    no_parents: Annotated[Names, OnCommandLine(value="NAMES")] = None
+    """Variables that must have no parents, such as 'age,sex'."""
+    parameters: bool = Field(default=True, title="Parameters of the structure")
+    """Also estimate the parameters of the learned structure, in further exchanges."""
+    diagnose: bool = Field(default=True, title="Diagnoses")
+    """Also diagnose the data: violated assumptions and deviating silos, in further exchanges."""
+    smoothing: Annotated[Positive, OnCommandLine(value="ROWS")] = 1.0
+    """Equivalent sample size of the Dirichlet prior of probability tables, in rows."""
+    small_cells: SmallCells = "blank"
+    """How published models treat counts of rows and events: hide 0, 1 and 2 and round larger counts (blank), or publish
+    exact counts (keep), for models that stay inside the organisation."""
+    bootstrap: Annotated[int | None, Ge(0), Le(10_000)] = Field(default=None, title="Resamples")
+    """Number of resamples (random halves of each silo's rows), 2 or more, to estimate the confidence in each edge. 0:
+    no resamples. Default: 30 if auto chose the learner, the run has at most two rounds, and resampling takes about 2
+    seconds or less; otherwise 0, and with an ε, targets or rows read in passes."""
+    held_out: bool = Field(default=False, title="Held-out likelihood")
+    """Also score each silo's rows by the model of the other silos, in two more exchanges; requires numbers without
+    empty cells, and three silos or more."""
+    allow_cyclic_truth: bool = Field(default=False, title="Allow a cyclic truth")
+    """Compare with the true graph even if it has a directed cycle."""
+    tune: Annotated[str, OnCommandLine(value="NAME=V,V")] = Field(default="", title="Candidates")
+    """Candidate values of a setting, such as 'alpha=.01,.1'; semicolons separate several settings. The run uses the
+    best candidate. (`fedbnsl tune` takes lists with -p instead.)"""
+    tune_by: TuneBy = Field(default="auto", title="Tuned by")
+    """Criterion for candidates: held-out (likelihood of the rows left out of a resample), stars (stability of the
+    edges), or auto (held-out for numbers without empty cells, otherwise stars)."""
+    time_limit: Annotated[float | None, Gt(0), OnCommandLine(value="SECONDS")] = None
+    """Seconds after which the rounds end with the best graph so far; later steps take further time."""
+    megabytes: Annotated[float | None, Gt(0), OnCommandLine(value="N")] = None
+    """Maximum number of megabytes that the rounds send, in both directions together. If the next exchange would exceed
+    N, the rounds end with the best graph so far. The first exchange always takes place."""
+    seed: Annotated[CountOrNone, Le(LARGEST_SEED)] = 0
+    """Random seed. Equal seeds give equal results, except with a time limit or private noise."""
+    out: Annotated[str | None, AfterValidator(lambda given: given and in_utf8(given)), OnCommandLine(value="DIR")] = (
+        Field(default=None, title="Output folder")
     )
-    bootstrap: Annotated[
-        int | None,
-        Field(
-            ge=0,
-            le=10_000,
-            title="Resamples",
-            description="Number of resamples (random halves of each silo's rows), 2 or more, to estimate the "
-            "confidence in each edge. 0: no resamples. Default: 30 if auto chose the learner, the run has at most "
-            "two rounds, and resampling takes about 2 seconds or less; otherwise 0, and with an ε, targets or rows "
-            "read in passes.",
-        ),
-        OnCommandLine(value="N"),
-    ] = None
-    held_out: bool = Field(
-        default=False,
-        title="Held-out likelihood",
-        description="Also score each silo's rows by the model of the other silos, in two more exchanges; requires "
-        "numbers without empty cells, and three silos or more.",
+    """New folder for the results; default: runs/<name>."""
+    name: Annotated[str | None, OnCommandLine(value="NAME")] = Field(
+        default=None, pattern=r"^[^/\\\s.\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$"
     )
-    allow_cyclic_truth: Annotated[
-        bool,
-        Field(title="Allow a cyclic truth", description="Compare with the true graph even if it has a directed cycle."),
-    ] = False
-    tune: Annotated[str, OnCommandLine(value="NAME=V,V")] = Field(
-        default="",
-        title="Candidates",
-        description="Candidate values of a setting, such as 'alpha=.01,.1'; semicolons separate several "
-        "settings. The run uses the best candidate. (`fedbnsl tune` takes lists with -p instead.)",
+    """Name of the run; default: algorithm, data set, seed and time."""
+    register_as: Annotated[str | None, OnCommandLine(("--register",), "NAME")] = Field(
+        default=None, title="Registered model", pattern=r"^[^/:\x00-\x1f\x7f]+$"
     )
-    tune_by: Annotated[
-        TuneBy,
-        Field(
-            title="Tuned by",
-            description="Criterion for candidates: held-out (likelihood of the rows left out of a resample), stars "
-            "(stability of the edges), or auto (held-out for numbers without empty cells, otherwise stars).",
-        ),
-    ] = "auto"
-    time_limit: Annotated[float | None, OnCommandLine(value="SECONDS")] = Field(
-        default=None,
-        gt=0,
-        title="Time limit",
-        description="Seconds after which the rounds end with the best graph so far; later steps take further time.",
-    )
-    megabytes: Annotated[float | None, OnCommandLine(value="N")] = Field(
-        default=None,
-        gt=0,
-        title="Megabytes",
-        description="Maximum number of megabytes that the rounds send, in both directions together. If the next "
-        "exchange would exceed N, the rounds end with the best graph so far. The first exchange always takes place.",
-    )
-    seed: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=LARGEST_SEED,
-            title="Seed",
-            description="Random seed. Equal seeds give equal results, except with a time limit or private noise.",
-        ),
-        OnCommandLine(value="N"),
-    ] = 0
-    out: Annotated[
-        str | None,
-        Field(title="Output folder", description="New folder for the results; default: runs/<name>."),
-        AfterValidator(lambda given: given and in_utf8(given)),
-        OnCommandLine(value="DIR"),
-    ] = None
-    name: Annotated[
-        str | None,
-        Field(
-            title="Name",
-            pattern=r"^[^/\\\s.\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$",
-            description="Name of the run; default: algorithm, data set, seed and time.",
-        ),
-        OnCommandLine(value="NAME"),
-    ] = None
-    register_as: Annotated[
-        str | None,
-        Field(
-            title="Registered model",
-            pattern=r"^[^/:\x00-\x1f\x7f]+$",
-            description="Also register the model in MLflow under this name, as a new version with the alias 'current'.",
-        ),
-        OnCommandLine(("--register",), "NAME"),
-    ] = None
-    federation: Annotated[
-        str | None,
-        Field(
-            title="Federation",
-            description="The coordinator's federation.toml, for silos on their owners' machines; default: workers on "
-            "this machine.",
-        ),
-        OnCommandLine(value="FILE"),
-    ] = None
-    silos: Annotated[
-        Columns,
-        Field(title="Silos", description="Silos to include, separated by commas; all others are excluded."),
-        CommaSeparated,
-        OnCommandLine(value="NAMES"),
-    ] = ()
-    quorum: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            title="Quorum",
-            description="Minimum number of silos: the run continues without unresponsive silos as long as N remain. "
-            "Default: all silos must be present at the start, and later as many as the algorithm needs.",
-        ),
-        OnCommandLine(value="N"),
-    ] = None
-    silo_patience: Annotated[
-        float,
-        Field(gt=0, title="Patience (s)", description="Seconds without a sign of life after which a silo is lost."),
-        OnCommandLine(value="SECONDS"),
-    ] = 60.0
+    """Also register the model in MLflow under this name, as a new version with the alias 'current'."""
+    federation: Annotated[str | None, OnCommandLine(value="FILE")] = None
+    """The coordinator's federation.toml, for silos on their owners' machines; default: workers on this machine."""
+    silos: Annotated[Columns, CommaSeparated, OnCommandLine(value="NAMES")] = ()
+    """Silos to include, separated by commas; all others are excluded."""
+    quorum: Annotated[int | None, Ge(1)] = None
+    """Minimum number of silos: the run continues without unresponsive silos as long as N remain. Default: all silos
+    must be present at the start, and later as many as the algorithm needs."""
+    silo_patience: Annotated[Positive, OnCommandLine(value="SECONDS")] = Field(default=60.0, title="Patience (s)")
+    """Seconds without a sign of life after which a silo is lost."""
 
     @field_validator("bootstrap")
     @classmethod
@@ -474,12 +256,9 @@ class LearnOptions(Options):
 class DataSet(Options):
     """The data to learn from."""
 
-    data: Annotated[str, AfterValidator(in_utf8)] = Field(
-        title="Data set",
-        description="Folder with one table per silo (CSV, Parquet, Excel, SPSS, Stata or JSON Lines), all with the "
-        "same columns; optional truth.csv. With `by`, also a single file.",
-        examples=["example"],
-    )
+    data: Annotated[str, AfterValidator(in_utf8)] = Field(title="Data set", examples=["example"])
+    """Folder with one table per silo (CSV, Parquet, Excel, SPSS, Stata or JSON Lines), all with the same columns;
+    optional truth.csv. With `by`, also a single file."""
 
 
 FIRST_FIELDS = ("data", "algorithm", "epsilon", "secure", "seed", "name", "out")
@@ -498,9 +277,8 @@ class LearnSettings(LearnOptions, DataSet):
 
     model_config = ConfigDict(title="Learn", json_schema_extra=_order_fields)
 
-    resume: bool = Field(
-        default=False, title="Resume", description="Continue the interrupted run in the output folder given above."
-    )
+    resume: bool = False
+    """Continue the interrupted run in the output folder given above."""
 
     @property
     def dataset(self) -> str:

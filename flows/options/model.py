@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from fedbnsl.algorithms.core.settings import Count, CountOrNone, NonNegative
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.data.defaults import Noise
 
@@ -22,11 +23,27 @@ LARGEST_SEED = 2**63 - 1
 
 
 class Options(BaseModel):
-    """Options for users. The descriptions of fields appear in the help, in Prefect's forms and in the documentation."""
+    """Options for users: as in `Settings`, the type of a field states its range, and its docstring its meaning.
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    The docstrings appear in the help, in Prefect's forms and in the documentation. The title of a field in a form is
+    its name, unless the field has another title. A model is built at its first use, because most commands use few.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        field_title_generator=lambda name, _: name.replace("_", " ").capitalize(),
+        defer_build=True,
+    )
     headings: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """by field, the heading in the help for this field and those after it, up to the next field with a heading"""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Join the lines of each docstring of a field."""
+        for field in cls.model_fields.values():
+            field.description = field.description and " ".join(field.description.split())
 
 
 class DataRecipe(Options):
@@ -100,43 +117,32 @@ def validate(model: type[Model], values: Mapping[str, Any]) -> Model:
 
 
 Seed = Annotated[
-    int,
-    Field(
-        ge=0, le=LARGEST_SEED, title="Seed", description="Random seed: the same seed gives the same data, bit for bit."
-    ),
-    OnCommandLine(value="N"),
+    CountOrNone,
+    Field(le=LARGEST_SEED, description="Random seed: the same seed gives the same data, bit for bit."),
 ]
-Silos = Annotated[int, Field(ge=1, title="Silos", description="Number of silos."), OnCommandLine(value="N")]
-Rows = Annotated[
-    int, Field(ge=2, title="Rows per silo", description="Number of rows of each silo."), OnCommandLine(value="N")
-]
-Variables = Annotated[int, Field(ge=2, title="Variables", description="Number of variables."), OnCommandLine(value="N")]
+Silos = Annotated[Count, Field(description="Number of silos.")]
+Rows = Annotated[int, Field(ge=2, title="Rows per silo", description="Number of rows of each silo.")]
+Variables = Annotated[int, Field(ge=2, description="Number of variables.")]
 Edges = Annotated[
     int | None,
     Field(
         title="Expected edges",
         description="Expected number of edges in the random graph; default: as many as variables.",
     ),
-    OnCommandLine(value="N"),
 ]
 Latent = Annotated[
-    int,
+    CountOrNone,
     Field(
-        ge=0,
         title="Latent variables",
         description="Number of variables to hide, common causes first. If any are hidden, the true graph is a PAG.",
     ),
-    OnCommandLine(value="N"),
 ]
 Degree = Annotated[
-    float,
-    Field(ge=0, title="Degree", description="Mean number of neighbours in the random graph."),
-    OnCommandLine(value="MEAN"),
+    NonNegative, Field(description="Mean number of neighbours in the random graph."), OnCommandLine(value="MEAN")
 ]
 Levels = Annotated[
     str,
     Field(
-        title="Levels",
         pattern=r"^[0-9]{1,4}(-[0-9]{1,4})?$",
         description="Levels of each variable: a number such as 3, or a range such as 2-5 to draw it from.",
     ),
@@ -145,19 +151,10 @@ Levels = Annotated[
 Concentration = Annotated[
     float | None,
     Field(
-        title="Concentration",
         description="Concentration of the Dirichlet distribution of the probability tables; "
         "default: drawn for each row of a table, from 0.1 to 1.",
     ),
     OnCommandLine(value="ALPHA"),
 ]
-Noisy = Annotated[
-    Noise,
-    Field(title="Noise", description="Distribution of the errors of the linear model."),
-    OnCommandLine(value="NAME"),
-]
-Form = Annotated[
-    Literal["csv", "parquet"],
-    Field(title="Form", description="File format of the silos' rows."),
-    OnCommandLine(value="NAME"),
-]
+Noisy = Annotated[Noise, Field(description="Distribution of the errors of the linear model.")]
+Form = Annotated[Literal["csv", "parquet"], Field(description="File format of the silos' rows.")]

@@ -4,8 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
+from annotated_types import Ge
 from pydantic import ConfigDict, Field
 
+from fedbnsl.algorithms.core.settings import Count, CountOrNone, Factor, NonNegative, Positive, Share
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.data.defaults import (
     DECAY,
@@ -27,6 +29,7 @@ from fedbnsl.data.defaults import (
     Experiment,
     Graph,
     Mechanism,
+    SmallSilos,
     Transform,
     Truth,
     Version,
@@ -60,46 +63,21 @@ class Interventions(DataRecipe):
     kind: Literal["interventions"] = "interventions"
     variables: Variables = 10
     silos: Silos = 6
-    rows: Annotated[
-        int,
-        Field(
-            ge=2,
-            title="Rows per silo",
-            description="Mean number of rows of a silo; silos have from half to one and a half times as many.",
-        ),
-        OnCommandLine(value="N"),
-    ] = 1000
+    rows: Annotated[int, Ge(2)] = Field(default=1000, title="Rows per silo")
+    """Mean number of rows of a silo; silos have from half to one and a half times as many."""
     seed: Seed = 0
     edges: Edges = None
-    graph: Annotated[
-        Graph,
-        Field(title="Graph", description="Kind of random graph: Erdős–Rényi or scale-free."),
-        OnCommandLine(value="NAME"),
-    ] = GRAPH
-    experiment: Annotated[
-        Experiment,
-        Field(
-            title="Experiment",
-            description="Change of a variable's mechanism: independent of its causes (randomised), other weights and "
-            "more noise (soft), or weaker effects of its causes (inhibiting).",
-        ),
-        OnCommandLine(value="NAME"),
-    ] = "randomised"
-    targeted_silos: Annotated[
-        int,
-        Field(ge=0, title="Targeted silos", description="Number of silos with an experiment."),
-        OnCommandLine(value="N"),
-    ] = 4
-    strength: Annotated[
-        float,
-        Field(title="Strength", description="Inhibiting experiments: factor of the effects on a changed variable."),
-        OnCommandLine(value="FACTOR"),
-    ] = 0.2
-    site_means: Annotated[
-        float,
-        Field(ge=0, title="Means of the silos", description="Standard deviation of the silos' offsets."),
-        OnCommandLine(value="SIGMA"),
-    ] = 2.0
+    graph: Graph = GRAPH
+    """Kind of random graph: Erdős–Rényi or scale-free."""
+    experiment: Experiment = "randomised"
+    """Change of a variable's mechanism: independent of its causes (randomised), other weights and more noise (soft), or
+    weaker effects of its causes (inhibiting)."""
+    targeted_silos: CountOrNone = 4
+    """Number of silos with an experiment."""
+    strength: Annotated[float, OnCommandLine(value="FACTOR")] = 0.2
+    """Inhibiting experiments: factor of the effects on a changed variable."""
+    site_means: Annotated[NonNegative, OnCommandLine(value="SIGMA")] = Field(default=2.0, title="Means of the silos")
+    """Standard deviation of the silos' offsets."""
 
     def build(self) -> "FederatedData":
         """The data set."""
@@ -115,62 +93,26 @@ class Dynamic(DataRecipe):
     kind: Literal["dynamic"] = "dynamic"
     variables: Variables = 10
     silos: Silos = 6
-    rows: Annotated[
-        int,
-        Field(
-            ge=2,
-            title="Rows per silo",
-            description="Number of rows of each silo, not counting the first rows of each series, one per lag, which "
-            "are added to them.",
-        ),
-        OnCommandLine(value="N"),
-    ] = 256
+    rows: Annotated[int, Ge(2)] = Field(default=256, title="Rows per silo")
+    """Number of rows of each silo, not counting the first rows of each series, one per lag, which are added to them."""
     seed: Seed = 0
-    lags: Annotated[
-        int,
-        Field(ge=1, title="Lags", description="Largest lag, in time steps, of a variable's causes."),
-        OnCommandLine(value="N"),
-    ] = 1
-    degree: Annotated[
-        float,
-        Field(ge=0, title="Degree", description="Mean number of neighbours in the graph within one time step."),
-        OnCommandLine(value="MEAN"),
-    ] = INTRA_DEGREE
-    lagged_degree: Annotated[
-        float,
-        Field(
-            gt=0, title="Lagged degree", description="Mean number of variables that one variable affects at each lag."
-        ),
-        OnCommandLine(value="MEAN"),
-    ] = LAGGED_DEGREE
-    decay: Annotated[
-        float,
-        Field(ge=1, title="Decay", description="Factor by which the weights shrink from one lag to the next."),
-        OnCommandLine(value="ETA"),
-    ] = DECAY
-    heterogeneity: Annotated[
-        float,
-        Field(
-            ge=0,
-            title="Heterogeneity",
-            description="Standard deviation of each silo's weights around the shared weights, on the shared graph.",
-        ),
-        OnCommandLine(value="SIGMA"),
-    ] = 0.0
-    own_structures: Annotated[
-        bool, Field(title="Own structures", description="Draw a separate graph and weights for every silo.")
-    ] = False
+    lags: Count = 1
+    """Largest lag, in time steps, of a variable's causes."""
+    degree: Annotated[NonNegative, OnCommandLine(value="MEAN")] = INTRA_DEGREE
+    """Mean number of neighbours in the graph within one time step."""
+    lagged_degree: Annotated[Positive, OnCommandLine(value="MEAN")] = LAGGED_DEGREE
+    """Mean number of variables that one variable affects at each lag."""
+    decay: Annotated[Factor, OnCommandLine(value="ETA")] = DECAY
+    """Factor by which the weights shrink from one lag to the next."""
+    heterogeneity: Annotated[NonNegative, OnCommandLine(value="SIGMA")] = 0.0
+    """Standard deviation of each silo's weights around the shared weights, on the shared graph."""
+    own_structures: bool = False
+    """Draw a separate graph and weights for every silo."""
     noise: Noisy = NOISE
-    series: Annotated[
-        int,
-        Field(ge=1, title="Series per silo", description="Number of separate series of each silo."),
-        OnCommandLine(value="N"),
-    ] = 1
-    labels: Annotated[
-        int,
-        Field(ge=0, title="Labels", description="Number of variables that are discrete, with two or three levels."),
-        OnCommandLine(value="N"),
-    ] = 0
+    series: Count = Field(default=1, title="Series per silo")
+    """Number of separate series of each silo."""
+    labels: CountOrNone = 0
+    """Number of variables that are discrete, with two or three levels."""
 
     def build(self) -> "FederatedData":
         """The data set."""
@@ -184,41 +126,20 @@ class Events(DataRecipe):
 
     model_config = ConfigDict(title="events: event sequences of a random Hawkes process")
     kind: Literal["events"] = "events"
-    variables: Annotated[
-        int, Field(ge=2, title="Variables", description="Number of types of events."), OnCommandLine(value="N")
-    ] = 10
+    variables: Annotated[int, Ge(2)] = 10
+    """Number of types of events."""
     silos: Silos = 6
-    events: Annotated[
-        int,
-        Field(ge=2, title="Events", description="Expected number of events of all silos."),
-        OnCommandLine(value="N"),
-    ] = 20_000
-    devices: Annotated[
-        int,
-        Field(
-            ge=1,
-            title="Devices",
-            description="Number of devices. Silos have unequal numbers of them; with links they have equal numbers, "
-            "and the remainder is dropped.",
-        ),
-        OnCommandLine(value="N"),
-    ] = 50
+    events: Annotated[int, Ge(2)] = 20_000
+    """Expected number of events of all silos."""
+    devices: Count = 50
+    """Number of devices. Silos have unequal numbers of them; with links they have equal numbers, and the remainder is
+    dropped."""
     seed: Seed = 0
-    degree: Annotated[
-        float,
-        Field(ge=0, title="Degree", description="Mean number of other types that excite a type."),
-        OnCommandLine(value="MEAN"),
-    ] = EVENT_DEGREE
-    links: Annotated[
-        float,
-        Field(
-            ge=0,
-            title="Links",
-            description="0: no links. Otherwise the devices of each silo form a ring, all rings have equal size, and "
-            "the effect of an event on its two neighbours together is this multiple of its effect on its own device.",
-        ),
-        OnCommandLine(value="WEIGHT"),
-    ] = 0.0
+    degree: Annotated[NonNegative, OnCommandLine(value="MEAN")] = EVENT_DEGREE
+    """Mean number of other types that excite a type."""
+    links: Annotated[NonNegative, OnCommandLine(value="WEIGHT")] = 0.0
+    """0: no links. Otherwise the devices of each silo form a ring, all rings have equal size, and the effect of an
+    event on its two neighbours together is this multiple of its effect on its own device."""
 
     def build(self) -> "FederatedData":
         """The data set."""
@@ -236,64 +157,25 @@ class Series(DataRecipe):
 
     model_config = ConfigDict(title="series: recorded time series of yours")
     kind: Literal["series"] = "series"
-    table: Annotated[
-        str,
-        Field(
-            title="Table",
-            description="A .csv or .parquet file with one row per time and series, a .mat file of NetSim, or a "
-            ".tsv file of the DREAM4 challenge.",
-        ),
-        OnCommandLine(value="FILE"),
-    ]
-    series: Annotated[
-        str | None,
-        Field(
-            title="Series column",
-            description="Column that identifies the series. Default: the column called series, if any.",
-        ),
-        OnCommandLine(value="COLUMN"),
-    ] = None
-    time: Annotated[
-        str | None,
-        Field(
-            title="Time column",
-            description="Column of times, which may be numbers, dates, quarters or months. Default: the column called "
-            "time; without one, the rows are consecutive.",
-        ),
-        OnCommandLine(value="COLUMN"),
-    ] = None
-    silos: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            title="Silos",
-            description="Number of silos. Whole series are assigned in order; a single series is cut into consecutive "
-            "pieces. Default: one silo per series.",
-        ),
-        OnCommandLine(value="N"),
-    ] = None
-    by: Annotated[
-        str | None,
-        Field(title="By column", description="Create one silo per value of this column."),
-        OnCommandLine(value="COLUMN"),
-    ] = None
-    truth: Annotated[
-        str | None,
-        Field(
-            title="Truth",
-            description="File of the true graph: .csv with the header source,target[,weight][,type][,lag] and a line "
-            "per edge, or .json with edges.",
-        ),
-        OnCommandLine(value="FILE"),
-    ] = None
-    standardise: Annotated[
-        bool,
-        Field(
-            title="Standardise",
-            description="Standardise every column of every series to mean 0 and standard deviation 1, for recordings "
-            "whose levels and units are arbitrary, such as functional MRI.",
-        ),
-    ] = False
+    table: Annotated[str, OnCommandLine(value="FILE")]
+    """A .csv or .parquet file with one row per time and series, a .mat file of NetSim, or a .tsv file of the DREAM4
+    challenge."""
+    series: Annotated[str | None, OnCommandLine(value="COLUMN")] = Field(default=None, title="Series column")
+    """Column that identifies the series. Default: the column called series, if any."""
+    time: Annotated[str | None, OnCommandLine(value="COLUMN")] = Field(default=None, title="Time column")
+    """Column of times, which may be numbers, dates, quarters or months. Default: the column called time; without one,
+    the rows are consecutive."""
+    silos: Annotated[int | None, Ge(1)] = None
+    """Number of silos. Whole series are assigned in order; a single series is cut into consecutive pieces. Default: one
+    silo per series."""
+    by: Annotated[str | None, OnCommandLine(value="COLUMN")] = Field(default=None, title="By column")
+    """Create one silo per value of this column."""
+    truth: Annotated[str | None, OnCommandLine(value="FILE")] = None
+    """File of the true graph: .csv with the header source,target[,weight][,type][,lag] and a line per edge, or .json
+    with edges."""
+    standardise: bool = False
+    """Standardise every column of every series to mean 0 and standard deviation 1, for recordings whose levels and
+    units are arbitrary, such as functional MRI."""
 
     def build(self) -> "FederatedData":
         """The data set."""
@@ -318,19 +200,14 @@ class _OnRandomGraph(DataRecipe):
     rows: Rows = 5000
     seed: Seed = 0
     edges: Edges = None
-    graph: Annotated[
-        Graph,
-        Field(title="Graph", description="Kind of random graph: Erdős–Rényi or scale-free."),
-        OnCommandLine(value="NAME"),
-    ] = GRAPH
+    graph: Graph = GRAPH
+    """Kind of random graph: Erdős–Rényi or scale-free."""
 
 
 class _Linear(_OnRandomGraph):
     noise: Noisy = NOISE
-    standardise: Annotated[
-        bool,
-        Field(title="Standardise", description="Divide each column by its standard deviation over all silos."),
-    ] = False
+    standardise: bool = False
+    """Divide each column by its standard deviation over all silos."""
 
 
 class Homogeneous(_Linear):
@@ -353,11 +230,10 @@ class Heterogeneous(_Linear):
     kind: Literal["heterogeneous"] = "heterogeneous"
     silos: Silos = 20
     rows: Rows = 50
-    weight_variance: Annotated[
-        float,
-        Field(ge=0, title="Variance of the weights", description="Variance of each weight across the silos."),
-        OnCommandLine(value="VAR"),
-    ] = 0.1
+    weight_variance: Annotated[NonNegative, OnCommandLine(value="VAR")] = Field(
+        default=0.1, title="Variance of the weights"
+    )
+    """Variance of each weight across the silos."""
 
     def build(self) -> "FederatedData":
         """The data set."""
@@ -407,41 +283,22 @@ class Mixed(DataRecipe):
 
     model_config = ConfigDict(title="mixed: numbers and labels in one random model")
     kind: Literal["mixed"] = "mixed"
-    variables: Annotated[
-        int,
-        Field(ge=2, title="Variables", description="Number of variables; half of them are discrete."),
-        OnCommandLine(value="N"),
-    ] = 20
+    variables: Annotated[int, Ge(2)] = 20
+    """Number of variables; half of them are discrete."""
     silos: Silos = 5
-    rows: Annotated[
-        int,
-        Field(ge=2, title="Rows per silo", description="Mean number of rows of a silo."),
-        OnCommandLine(value="N"),
-    ] = 1000
+    rows: Annotated[int, Ge(2)] = Field(default=1000, title="Rows per silo")
+    """Mean number of rows of a silo."""
     seed: Seed = 0
     edges: Edges = None
-    effects: Annotated[
-        Effects,
-        Field(title="Effects", description="How the effects on a numeric variable depend on its discrete parents."),
-        OnCommandLine(value="NAME"),
-    ] = EFFECTS
+    effects: Effects = EFFECTS
+    """How the effects on a numeric variable depend on its discrete parents."""
     levels: Levels = f"{MIXED_LEVELS[0]}-{MIXED_LEVELS[1]}"
-    site_means: Annotated[
-        float,
-        Field(
-            ge=0,
-            title="Means of the silos",
-            description="Standard deviation of the silos' means, in standard deviations of a column.",
-        ),
-        OnCommandLine(value="SIGMA"),
-    ] = SITE_MEANS
-    unequal: Annotated[
-        bool,
-        Field(
-            title="Unequal",
-            description="Give the silos unequal numbers of rows, in the proportions 1 : 2 : 3 and so on.",
-        ),
-    ] = True
+    site_means: Annotated[NonNegative, OnCommandLine(value="SIGMA")] = Field(
+        default=SITE_MEANS, title="Means of the silos"
+    )
+    """Standard deviation of the silos' means, in standard deviations of a column."""
+    unequal: bool = True
+    """Give the silos unequal numbers of rows, in the proportions 1 : 2 : 3 and so on."""
     form: Form = "csv"
 
     def build(self) -> "FederatedData":
@@ -457,36 +314,15 @@ class Surrogate(DataRecipe):
     model_config = ConfigDict(title="surrogate: silos that differ in a hidden variable")
     kind: Literal["surrogate"] = "surrogate"
     silos: Silos = 4
-    rows: Annotated[
-        int,
-        Field(ge=2, title="Rows per silo", description="Mean number of rows of a silo."),
-        OnCommandLine(value="N"),
-    ] = 2500
+    rows: Annotated[int, Ge(2)] = Field(default=2500, title="Rows per silo")
+    """Mean number of rows of a silo."""
     seed: Seed = 0
-    parents: Annotated[
-        int,
-        Field(
-            ge=0,
-            title="Parents",
-            description="Number of variables on which the hidden variable depends. With 0, all silos have the same "
-            "distribution.",
-        ),
-        OnCommandLine(value="N"),
-    ] = 5
-    network: Annotated[
-        str | None,
-        Field(
-            title="Network",
-            description="A published discrete network, as in `prepare network`, instead of a random one.",
-            examples=["alarm"],
-        ),
-        OnCommandLine(value="NAME"),
-    ] = None
-    variables: Annotated[
-        int,
-        Field(ge=2, title="Variables", description="Number of variables of a random network."),
-        OnCommandLine(value="N"),
-    ] = 20
+    parents: CountOrNone = 5
+    """Number of variables on which the hidden variable depends. With 0, all silos have the same distribution."""
+    network: Annotated[str | None, OnCommandLine(value="NAME")] = Field(default=None, examples=["alarm"])
+    """A published discrete network, as in `prepare network`, instead of a random one."""
+    variables: Annotated[int, Ge(2)] = 20
+    """Number of variables of a random network."""
     degree: Degree = DEGREE
     levels: Levels = f"{LEVELS[0]}-{LEVELS[1]}"
     concentration: Concentration = None
@@ -505,38 +341,19 @@ class Sachs(DataRecipe):
     model_config = ConfigDict(title="sachs: 11 proteins, 7466 cells")
     kind: Literal["sachs"] = "sachs"
     silos: Silos = 3
-    by_condition: Annotated[
-        bool, Field(title="By condition", description="Make each of the nine experimental conditions a silo.")
-    ] = False
-    truth: Annotated[
-        Truth,
-        Field(
-            title="Truth",
-            description="The graph taken as true, named by its number of edges. The graph 18 has a cycle.",
-        ),
-        OnCommandLine(value="NAME"),
-    ] = TRUTH
-    transform: Annotated[
-        Transform,
-        Field(title="Transform", description="Transformation of every value."),
-        OnCommandLine(value="NAME"),
-    ] = TRANSFORM
-    center: Annotated[bool, Field(title="Centre", description="Subtract the mean over all cells from each column.")] = (
-        False
-    )
-    discrete: Annotated[
-        bool,
-        Field(
-            title="Discrete",
-            description="Instead of dividing the cells, draw rows of three levels from the published network; its 17 "
-            "edges are the truth.",
-        ),
-    ] = False
-    rows: Annotated[
-        int | None,
-        Field(ge=2, title="Rows", description="Rows of the discrete data, all silos together; default: 853."),
-        OnCommandLine(value="N"),
-    ] = None
+    by_condition: bool = False
+    """Make each of the nine experimental conditions a silo."""
+    truth: Truth = TRUTH
+    """The graph taken as true, named by its number of edges. The graph 18 has a cycle."""
+    transform: Transform = TRANSFORM
+    """Transformation of every value."""
+    center: bool = Field(default=False, title="Centre")
+    """Subtract the mean over all cells from each column."""
+    discrete: bool = False
+    """Instead of dividing the cells, draw rows of three levels from the published network; its 17 edges are the
+    truth."""
+    rows: Annotated[int | None, Ge(2)] = None
+    """Rows of the discrete data, all silos together; default: 853."""
     seed: Seed = 0
 
     def build(self) -> "FederatedData":
@@ -560,16 +377,11 @@ class PublishedNetwork(DataRecipe):
 
     model_config = ConfigDict(title="network: a published network")
     kind: Literal["network"] = "network"
-    network: Annotated[
-        str,
-        Field(
-            title="Network",
-            description="A .bif or .bif.gz file, or a name. "
-            f"Discrete networks: {', '.join(sorted(DISCRETE))}. Gaussian networks: {', '.join(sorted(GAUSSIAN))}.",
-            json_schema_extra={"enum": [*sorted(DISCRETE), *sorted(GAUSSIAN)]},
-        ),
-        OnCommandLine(value="NAME"),
-    ]
+    network: Annotated[str, OnCommandLine(value="NAME")] = Field(
+        description="A .bif or .bif.gz file, or a name. "
+        f"Discrete networks: {', '.join(sorted(DISCRETE))}. Gaussian networks: {', '.join(sorted(GAUSSIAN))}.",
+        json_schema_extra={"enum": [*sorted(DISCRETE), *sorted(GAUSSIAN)]},
+    )
     silos: Silos = 5
     rows: Rows = 1000
     seed: Seed = 0
@@ -587,14 +399,8 @@ class Lucas(DataRecipe):
 
     model_config = ConfigDict(title="lucas: 12 variables, for causal feature selection")
     kind: Literal["lucas"] = "lucas"
-    version: Annotated[
-        Version,
-        Field(
-            title="Version",
-            description="0: observed data; 1: an agent sets four variables; 2: an agent sets six variables.",
-        ),
-        OnCommandLine(value="NAME"),
-    ] = "0"
+    version: Version = "0"
+    """0: observed data; 1: an agent sets four variables; 2: an agent sets six variables."""
     silos: Silos = 4
     rows: Rows = 500
     seed: Seed = 0
@@ -611,69 +417,31 @@ class Split(DataRecipe):
 
     model_config = ConfigDict(title="split: a table of yours")
     kind: Literal["split"] = "split"
-    table: Annotated[
-        str,
-        Field(title="Table", description="A table with a header: CSV, Parquet, Excel, SPSS, Stata or JSON Lines."),
-        OnCommandLine(value="FILE"),
-    ]
-    silos: Annotated[int | None, Field(title="Silos", description="Number of silos."), OnCommandLine(value="N")] = None
-    sizes: Annotated[
-        list[int] | None,
-        Field(title="Sizes", description="Number of rows of each silo, such as 100,200,50."),
-        OnCommandLine(value="N,N,..."),
-    ] = None
-    concentration: Annotated[
-        float | None,
-        Field(
-            title="Concentration",
-            description="With --silos: draw unequal sizes from a Dirichlet distribution; the smaller its "
-            "concentration, the more uneven the sizes.",
-        ),
-        OnCommandLine(value="ALPHA"),
-    ] = None
-    by: Annotated[
-        str | None,
-        Field(title="By column", description="Create one silo per value of this column."),
-        OnCommandLine(value="COLUMN"),
-    ] = None
-    small_silos: Annotated[
-        Literal["leave-out", "merge"],
-        Field(
-            title="Small silos",
-            description="With --by: what to do with rows whose silo has fewer than two rows or no name: leave them out "
-            "(leave-out), or join them to one silo, 'others' (merge).",
-        ),
-    ] = "leave-out"
-    skew: Annotated[
-        str | None,
-        Field(
-            title="Skewed column",
-            description="With --silos: distribute each level of this discrete column unevenly over the silos.",
-        ),
-        OnCommandLine(value="COLUMN"),
-    ] = None
-    surrogate: Annotated[
-        int | None,
-        Field(
-            title="Surrogate",
-            description="With --silos: assign the rows by a hidden variable that depends on this many columns, so that "
-            "each silo is biased.",
-        ),
-        OnCommandLine(value="N"),
-    ] = None
-    data_kind: Annotated[
-        Literal["continuous", "discrete"] | None,
-        Field(
-            title="Kind of data",
-            description="Kind of all columns. Default: inferred; columns of text are discrete.",
-        ),
-        OnCommandLine(("--kind",), "NAME"),
-    ] = None
-    truth: Annotated[
-        str | None,
-        Field(title="Truth", description="CSV file of the true graph, with a line source,target per edge."),
-        OnCommandLine(value="FILE"),
-    ] = None
+    table: Annotated[str, OnCommandLine(value="FILE")]
+    """A table with a header: CSV, Parquet, Excel, SPSS, Stata or JSON Lines."""
+    silos: int | None = None
+    """Number of silos."""
+    sizes: Annotated[list[int] | None, OnCommandLine(value="N,N,...")] = None
+    """Number of rows of each silo, such as 100,200,50."""
+    concentration: Annotated[float | None, OnCommandLine(value="ALPHA")] = None
+    """With --silos: draw unequal sizes from a Dirichlet distribution; the smaller its concentration, the more uneven
+    the sizes."""
+    by: Annotated[str | None, OnCommandLine(value="COLUMN")] = Field(default=None, title="By column")
+    """Create one silo per value of this column."""
+    small_silos: SmallSilos = "leave-out"
+    """With --by: what to do with rows whose silo has fewer than two rows or no name: leave them out (leave-out), or
+    join them to one silo, 'others' (merge)."""
+    skew: Annotated[str | None, OnCommandLine(value="COLUMN")] = Field(default=None, title="Skewed column")
+    """With --silos: distribute each level of this discrete column unevenly over the silos."""
+    surrogate: int | None = None
+    """With --silos: assign the rows by a hidden variable that depends on this many columns, so that each silo is
+    biased."""
+    data_kind: Annotated[Literal["continuous", "discrete"] | None, OnCommandLine(("--kind",), "NAME")] = Field(
+        default=None, title="Kind of data"
+    )
+    """Kind of all columns. Default: inferred; columns of text are discrete."""
+    truth: Annotated[str | None, OnCommandLine(value="FILE")] = None
+    """CSV file of the true graph, with a line source,target per edge."""
     seed: Seed = 0
     form: Form = "csv"
 
@@ -691,25 +459,13 @@ class Amputate(DataRecipe):
 
     model_config = ConfigDict(title="amputate: gaps in a data set")
     kind: Literal["amputate"] = "amputate"
-    source: Annotated[
-        str,
-        Field(title="Data", description="Folder of the federated data set."),
-        OnCommandLine(("--from",), "FOLDER"),
-    ]
-    mechanism: Annotated[
-        Mechanism,
-        Field(
-            title="Mechanism",
-            description="Missingness mechanism: completely at random (mcar), dependent on a column that stays "
-            "complete, as up to half of the columns do (mar), or dependent on the missing value itself (mnar).",
-        ),
-        OnCommandLine(value="NAME"),
-    ] = "mcar"
-    share: Annotated[
-        float,
-        Field(gt=0, lt=1, title="Share", description="Share of empty cells in each affected column."),
-        OnCommandLine(value="SHARE"),
-    ] = 0.1
+    source: Annotated[str, OnCommandLine(("--from",), "FOLDER")] = Field(title="Data")
+    """Folder of the federated data set."""
+    mechanism: Mechanism = "mcar"
+    """Missingness mechanism: completely at random (mcar), dependent on a column that stays complete, as up to half of
+    the columns do (mar), or dependent on the missing value itself (mnar)."""
+    share: Annotated[Share, OnCommandLine(value="SHARE")] = 0.1
+    """Share of empty cells in each affected column."""
     seed: Seed = 0
     form: Form = "csv"
 

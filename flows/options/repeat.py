@@ -6,8 +6,10 @@ import shlex
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
+from annotated_types import Ge
 from pydantic import ConfigDict, Field, field_validator
 
+from fedbnsl.algorithms.core.settings import Count, CountOrNone, Positive
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .as_text import CommaSeparated
@@ -25,53 +27,19 @@ class RepeatOptions(Options):
 
     model_config = ConfigDict(title="Repeat")
 
-    unchanged: Annotated[
-        Literal["skip", "learn"],
-        Field(
-            title="Unchanged data",
-            description="If no silo's rows have changed since the previous run: skip the run, or learn again.",
-        ),
-    ] = "skip"
-    changed_rows: Annotated[
-        int,
-        Field(
-            ge=0,
-            title="Changed rows",
-            description="Without an ε: skip a run if between 1 and K - 1 rows of some silo have changed since an "
-            "earlier run, because the difference of the results of both runs could reveal these rows; 0: never skip "
-            "for this reason.",
-        ),
-        OnCommandLine(value="K"),
-    ] = 10
-    drift_edges: Annotated[
-        int,
-        Field(
-            ge=1,
-            title="Drift: edges",
-            description="Minimum number of edges gained, lost or reversed that counts as drift.",
-        ),
-        OnCommandLine(value="N"),
-    ] = 1
-    drift_parameters: Annotated[
-        float,
-        Field(
-            gt=0,
-            title="Drift: parameters",
-            description="Minimum change of the fitted distribution that counts as drift: the Kullback-Leibler "
-            "divergence of the earlier model from the later one, in nats per row.",
-        ),
-        OnCommandLine(value="NATS"),
-    ] = 0.1
-    keep: Annotated[
-        int | None,
-        Field(
-            ge=2,
-            title="Keep",
-            description="Number of finished runs of the deployment that stay: older ones are removed, with their "
-            "results, their MLflow runs and their flow runs; default: all stay.",
-        ),
-        OnCommandLine(value="N"),
-    ] = None
+    unchanged: Literal["skip", "learn"] = Field(default="skip", title="Unchanged data")
+    """If no silo's rows have changed since the previous run: skip the run, or learn again."""
+    changed_rows: Annotated[CountOrNone, OnCommandLine(value="K")] = 10
+    """Without an ε: skip a run if between 1 and K - 1 rows of some silo have changed since an earlier run, because the
+    difference of the results of both runs could reveal these rows; 0: never skip for this reason."""
+    drift_edges: Count = Field(default=1, title="Drift: edges")
+    """Minimum number of edges gained, lost or reversed that counts as drift."""
+    drift_parameters: Annotated[Positive, OnCommandLine(value="NATS")] = Field(default=0.1, title="Drift: parameters")
+    """Minimum change of the fitted distribution that counts as drift: the Kullback-Leibler divergence of the earlier
+    model from the later one, in nats per row."""
+    keep: Annotated[int | None, Ge(2)] = None
+    """Number of finished runs of the deployment that stay: older ones are removed, with their results, their MLflow
+    runs and their flow runs; default: all stay."""
 
 
 class HookOptions(Options):
@@ -81,30 +49,16 @@ class HookOptions(Options):
     deployment, because then anybody with access to Prefect's API could run a command on this machine.
     """
 
-    hook_url: Annotated[
-        str | None,
-        Field(title="Hook: address", description="Address (http or https) that receives a JSON message by POST."),
-        OnCommandLine(value="URL"),
-    ] = None
-    hook_command: Annotated[
-        str | None,
-        Field(
-            title="Hook: command",
-            description="Command that receives the JSON message on its standard input; no shell runs it.",
-        ),
-        OnCommandLine(value="COMMAND"),
-    ] = None
-    hook_on: Annotated[
-        tuple[str, ...],
-        Field(
-            title="Hook: when",
-            description=f"Events that send the message, separated by commas: {', '.join(EVENTS)}; default: "
-            f"drift,failure.",
-            json_schema_extra={"items": {"enum": list(EVENTS), "type": "string"}},
-        ),
-        CommaSeparated,
-        OnCommandLine(value="EVENTS"),
-    ] = ("drift", "failure")
+    hook_url: Annotated[str | None, OnCommandLine(value="URL")] = Field(default=None, title="Hook: address")
+    """Address (http or https) that receives a JSON message by POST."""
+    hook_command: Annotated[str | None, OnCommandLine(value="COMMAND")] = Field(default=None, title="Hook: command")
+    """Command that receives the JSON message on its standard input; no shell runs it."""
+    hook_on: Annotated[tuple[str, ...], CommaSeparated, OnCommandLine(value="EVENTS")] = Field(
+        default=("drift", "failure"),
+        title="Hook: when",
+        description=f"Events that send the message, separated by commas: {', '.join(EVENTS)}; default: drift,failure.",
+        json_schema_extra={"items": {"enum": list(EVENTS), "type": "string"}},
+    )
 
     @field_validator("hook_on")
     @classmethod
@@ -157,11 +111,8 @@ NO_HOOKS = HookOptions()
 class RepeatSettings(RepeatOptions):
     """The options of repeated runs, and the deployment to which the runs belong."""
 
-    deployment: str = Field(
-        default="",
-        title="Deployment",
-        description="Name under which runs are compared with each other; default: the name of the Prefect deployment.",
-    )
+    deployment: str = ""
+    """Name under which runs are compared with each other; default: the name of the Prefect deployment."""
 
 
 class ServeOptions(HookOptions, RepeatOptions, LearnOptions):

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -23,7 +23,6 @@ class PlainConsole(Console):
     """
 
     def __init__(self, **settings: Any) -> None:
-        """A console with the `settings` of rich."""
         super().__init__(highlight=False, markup=False, emoji=False, **settings)
 
     def render_str(self, text: str, **style: Any) -> Text:
@@ -39,17 +38,20 @@ def console() -> PlainConsole:
 
 def show_scores(metrics: Mapping[str, MetricValue]) -> None:
     """Print the known metrics that the terminal shows, one per line."""
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, value in known_in("terminal", metrics).items():
-        table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
-    console().print(table)
+    known = known_in("terminal", metrics).items()
+    show_rows((name, f"{value:.4g}" if isinstance(value, float) else str(value)) for name, value in known)
 
 
 def show_table(shown: "ReportTable") -> None:
     """Print a table; cells without a value are empty."""
     from fedbnsl.tracking.report.tables import display
 
-    table = Table(*shown.header, box=None, padding=(0, 2, 0, 0))
-    for row in shown.rows:
-        table.add_row(*("" if cell is None else display(cell) for cell in row))
+    show_rows((["" if cell is None else display(cell) for cell in row] for row in shown.rows), shown.header)
+
+
+def show_rows(rows: Iterable[Iterable[str]], header: Sequence[str] = ()) -> None:
+    """Print rows of cells below each other, with a `header` if there is one."""
+    table = Table(*header, show_header=bool(header), box=None, padding=(0, 2, 0, 0))
+    for row in rows:
+        table.add_row(*row)
     console().print(table)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.core.schema import pluralize
-from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, Edge, LaggedEdge, weighted
+from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, Edge, weighted
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.tracking.mlflow.store import comparison_of, opened_by
 from fedbnsl.tracking.model import MODELS
@@ -61,7 +61,7 @@ def _strengths(edge: Edge, strengths: Strengths | None) -> list[str]:
     if strengths is None:
         return []
     strength, direction = strengths.strength_and_direction(edge)
-    no_direction = isinstance(edge, LaggedEdge) or not edge.one_way or direction is None
+    no_direction = bool(edge.lag) or not edge.one_way or direction is None
     return [f"strength {strength:.2f}", "" if no_direction else f"direction {direction:.2f}"]
 
 
@@ -182,11 +182,9 @@ class _Bar:
     """The bar of a terminal: the rounds, then the resamples that have converged."""
 
     def __init__(self, progress: Progress, task: TaskID, name: str) -> None:
-        """Show the run called `name` as `task` of `progress`."""
         self._progress, self._task, self._name = progress, task, name
 
     def __call__(self, update: Round) -> None:
-        """Show the round."""
         number, most = update.round.number, None if update.max_rounds >= OPEN_ENDED else update.max_rounds
         self._progress.update(
             self._task, description=self._name, completed=number, total=most, figures=progress_text(update)
@@ -212,11 +210,9 @@ class _Lines:
     """Lines for the first and the last round, and a line every few seconds; in a search, also a line for each level."""
 
     def __init__(self) -> None:
-        """Start the clock."""
         self._next, self._level = 0.0, -1.0
 
     def __call__(self, update: Round) -> None:
-        """Print a line if one is due."""
         level = update.row.get(SEARCH_LEVEL, self._level)
         if time.monotonic() >= self._next or update.round.outcome or level != self._level:
             self._next, self._level = time.monotonic() + LINE_INTERVAL_SECONDS, level

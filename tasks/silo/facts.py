@@ -13,10 +13,12 @@ from fedbnsl.algorithms.core.schema import Kind, Schema
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.cells import fold_spelling
+from fedbnsl.data.folder.events import DescribedEvents
 from fedbnsl.data.folder.profile import ColumnProfile
+from fedbnsl.data.folder.series import DescribedSeries
 
 from .policy import NotAllowed
-from .rows import AnyDescribed, Described, DescribedEvents, DescribedPooled, DescribedSeries
+from .rows import AnyDescribed, Described, DescribedPooled
 
 
 def require_image(silo: str, schema: Schema, own: Declared, described: AnyDescribed, *, hides_counts: bool) -> None:

@@ -282,7 +282,6 @@ class GuardedPasses:
         return self.table.shape
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
-        """Read the rows again."""
         with self.guard.reading(self.silo):
             yield from self.table
 

@@ -91,13 +91,11 @@ class Journal:
             raise record_error(f"{path}: the silo's journal", error) from None
 
     def __enter__(self) -> "Journal":
-        """The open journal."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the file."""
         self.close()
 
     def close(self) -> None:

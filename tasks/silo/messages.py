@@ -21,12 +21,14 @@ from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, foreign_text
 from fedbnsl.algorithms.privacy.ledger import Overspent
 from fedbnsl.algorithms.secure.masks import Aborted, Refused
 from fedbnsl.data.folder.about import Declared
+from fedbnsl.data.folder.events import DescribedEvents
+from fedbnsl.data.folder.series import DescribedSeries
 
 from .policy import NotAllowed
 from .private_folder import BadRecord, RecordUnavailable
 from .publications import FewRowsChanged
 from .readers import ReaderLost
-from .rows import Described, DescribedEvents, DescribedPooled, DescribedSeries
+from .rows import Described, DescribedPooled
 from .runs import RunTerms, require_run_name
 from .secure_sums import SecureSumRequest
 

@@ -6,11 +6,12 @@ silo repeats the check with every request, because a coordinator could send a re
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.release import LEVELS, Level
 from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.settings import Count, CountOrNone, Positive, Settings, ShareOrNone
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget
@@ -24,44 +25,45 @@ class NotAllowed(BadInput):
 
 
 @dataclass(frozen=True)
-class Policy:
+class Policy(Settings):
     """The limits set by the owner of a silo; the defaults allow everything.
 
     Raises `BadInput` for an unknown algorithm or step, and for values out of range.
     """
 
+    called: ClassVar[str] = "policy: "
     algorithms: tuple[str, ...] = ()
     """algorithms that may run; if empty, all algorithms may run"""
     steps: tuple[str, ...] | None = None
     """further exchanges that a run may request (parameters, diagnoses, resamples …); if None, all are allowed; those
     that prepare round 1 (`Entry.prepares`) are always allowed"""
-    epsilon: float = math.inf
+    epsilon: Positive = math.inf
     """the largest ε of a run at the owner's δ; if it is finite, runs that promise no ε are refused"""
-    total_epsilon: float = math.inf
+    total_epsilon: Positive = math.inf
     """the largest total ε of all runs, at the owner's δ"""
-    delta: float = 0.0
+    delta: ShareOrNone = 0.0
     """the owner's δ; 0 means 1/n², where n is the number of rows of this silo"""
     masked: bool = False
     """whether replies may leave only as summands of a secure sum"""
-    silos: int = 1
+    silos: Count = 1
     """the minimum number of silos in a secure sum, also after dropouts"""
-    rows: int = 1
+    rows: Count = 1
     """the minimum number of rows of this silo in a run"""
-    cells: int = 1
+    cells: Count = 1
     """the minimum count of a cell in a count table: smaller counts become 0 before they enter a sum"""
-    variables: int = 0
+    variables: CountOrNone = 0
     """the maximum number of variables of a count table; 0 means no maximum"""
-    parameters: float = math.inf
+    parameters: Positive = math.inf
     """the maximum number of free parameters of a count table or regression, as a share of this silo's rows"""
     experiments: bool = False
     """with `masked`, whether masked sums may leave out a single silo because only this silo targets a variable"""
-    changed_rows: int = 10
+    changed_rows: CountOrNone = 10
     """minimum number of changed rows between two publications without an ε, if any row changes; 0 means no minimum"""
     level: Level = "trusted"
     """what may leave at all (`algorithms/core/release.py`); the other limits apply besides"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for an unknown algorithm or step, and for values out of range."""
+        super().__post_init__()
         _refuse_unknown("algorithms", self.algorithms, (*registry.ALGORITHMS,))
         _refuse_unknown("steps", self.steps or (), STEPS)
         _refuse_unknown("level", (self.level,), (*LEVELS,))
@@ -71,16 +73,6 @@ class Policy:
             )
         if self.level == "sums" and not (self.masked and self.silos >= MIN_GROUP):
             raise BadInput(f"policy: level 'sums' needs masked = true, and silos of {MIN_GROUP} or more")
-        for name in ("epsilon", "total_epsilon"):
-            if not getattr(self, name) > 0:
-                raise BadInput(f"policy: {name} is {getattr(self, name)}: it must be above 0")
-        if not 0 <= self.delta < 1:
-            raise BadInput(f"policy: delta is {self.delta}: it must be from 0 to below 1")
-        for name, least in (("silos", 1), ("rows", 1), ("cells", 1), ("variables", 0), ("changed_rows", 0)):
-            if getattr(self, name) < least:
-                raise BadInput(f"policy: {name} is {getattr(self, name)}: it must be {least} or more")
-        if not self.parameters > 0:
-            raise BadInput(f"policy: parameters is {self.parameters}: it must be above 0")
 
     @property
     def describes_names_only(self) -> bool:

@@ -10,12 +10,12 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED, FederatedData, pool
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 from fedbnsl.data.folder.check import check_same_columns
-from fedbnsl.data.folder.chunked_series import LargeSeries, open_series, series_source
-from fedbnsl.data.folder.events import NO_EPSILON, read_events, refuse_undeclared
+from fedbnsl.data.folder.chunked_series import LargeSeries, described_series, open_series, series_source
+from fedbnsl.data.folder.events import NO_EPSILON, DescribedEvents, read_events, refuse_undeclared
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.data.folder.joint_columns import check_series_domains
 from fedbnsl.data.folder.profile import Profile
-from fedbnsl.data.folder.series import SeriesTable, has_regular_time, read_cut
+from fedbnsl.data.folder.series import DescribedSeries, SeriesTable, has_regular_time, read_cut
 from fedbnsl.data.folder.sources import source_of
 from fedbnsl.data.folder.table import Mapper, holds_parts, open_table
 
@@ -71,49 +71,6 @@ class DescribedPooled:
         return sum(self.schema.rows.values())
 
 
-@dataclass(frozen=True)
-class DescribedSeries:
-    """The public description of time series: the lengths of unbroken stretches, and the time step between rows."""
-
-    silo: str
-    variables: tuple[str, ...]
-    stretches: tuple[int, ...]
-    step: float
-    left_out: int = 0
-    """number of rows with an empty cell, which are in no stretch"""
-    empty: tuple[int, ...] = ()
-    """the number of empty cells of each column, if the learner models empty cells"""
-    streamed: bool = False
-    """whether the silo's rows are read in passes, because they exceed its memory limit"""
-    excluded: tuple[str, ...] = ()
-    """the columns that the reader excluded"""
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return sum(self.stretches)
-
-
-@dataclass(frozen=True)
-class DescribedEvents:
-    """The public description of event sequences: the types of events, and the number of events."""
-
-    silo: str
-    types: tuple[str, ...]
-    rows: int
-    linked: bool = False
-    """whether devices have neighbours"""
-    excluded: tuple[str, ...] = ()
-    """the columns that the reader excluded"""
-    are_dates: bool = False
-    """whether the times are dates"""
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The types of events."""
-        return self.types
-
-
 AnyDescribed = Described | DescribedPooled | DescribedSeries | DescribedEvents
 
 
@@ -130,17 +87,14 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION, 
     if declared.kind == "events":
         if declared.reading.private:
             raise BadInput(NO_EPSILON)
-        events = read_events(source, declared)
-        rows = len(events.values)
-        return DescribedEvents(silo, events.types, rows, events.linked, events.excluded, events.are_dates)
+        return read_events(source, declared).described(silo)
     refuse_undeclared(source, declared)
     series = declared.kind == "time-series" or (declared.may_be_series and has_regular_time(source, declared))
     if series and not declared.reading.private:
         found = open_series(source, declared)
         if isinstance(found, SeriesTable):
             check_series_domains(source, found.variables, found.values, declared)
-        public = (found.variables, found.stretches, found.step, found.left_out, found.empty, found.streamed)
-        return DescribedSeries(silo, *public, found.excluded)
+        return described_series(silo, found)
     table = open_table(source, declared, mapper)
     return Described(silo, table.profile(), table.streamed)
 

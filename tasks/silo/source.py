@@ -8,7 +8,7 @@ import hmac
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -35,61 +35,6 @@ IN_MEMORY = Fingerprint((), settled=True)
 """the fingerprint of a table without a digest of its content"""
 
 
-class SiloSource(Protocol):
-    """The rows of one silo."""
-
-    @property
-    def durable(self) -> bool:
-        """Whether the journal persists after the process."""
-        ...
-
-    @property
-    def described(self) -> Fingerprint | None:
-        """The fingerprint of the rows from which the schema was inferred; None if the schema was not inferred."""
-        ...
-
-    def describe(self, silo: str, declared: Declared) -> AnyDescribed:
-        """The public description of the rows; raises `BadInput` if they are unreadable."""
-        ...
-
-    def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
-        """The rows, in memory or as a table to read in passes (see `read_rows`)."""
-        ...
-
-    def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
-        """Place and content of the cell that is farthest from a variable's other cells; "" if the place is unknown."""
-        ...
-
-    def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
-        """The current fingerprint of the rows (see `data.folder.fingerprint`)."""
-        ...
-
-    def seal(self, purpose: Purpose, context: str = "", now: Fingerprint | None = None) -> str:
-        """The seal of the rows (see `seals.seal`); `now` is their current fingerprint with a digest, if known."""
-        ...
-
-    def journal(self) -> Journal:
-        """Open the journal."""
-        ...
-
-    def has_journal(self) -> bool:
-        """Whether there is a journal from an earlier service."""
-        ...
-
-    def publications(self, journal: Journal) -> Publications | None:
-        """The record of publications; None for rows in memory, whose record would end with the process."""
-        ...
-
-    @property
-    def initial_state(self) -> RunState:
-        """The state of a run that is opened without a durable journal."""
-        ...
-
-    def ledger(self, silo: str) -> FileLedger | MemoryLedger:
-        """The privacy ledger."""
-        ...
-
-
 @dataclass(frozen=True)
 class Parsed:
     """A parsed table, and the fingerprint of its file from before the parsing."""
@@ -108,6 +53,7 @@ class FileSource:
     silo: str
     path: Path
     durable: bool = True
+    """whether the journal persists after the process"""
     parsed: Parsed | None = None
     initial_state: RunState = NOT_STARTED
     mapper: Mapper = map
@@ -115,7 +61,7 @@ class FileSource:
 
     @property
     def described(self) -> Fingerprint | None:
-        """The fingerprint from before the parsing of the file, None without a parsed table."""
+        """The fingerprint of the rows from which the schema was inferred, from before the parsing; None without it."""
         return None if self.parsed is None else self.parsed.fingerprint
 
     def describe(self, silo: str, declared: Declared) -> AnyDescribed:
@@ -129,7 +75,10 @@ class FileSource:
         return read_rows(silo, self.path, schema, declared, self.mapper)
 
     def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
-        """See `SiloSource`; the cell is known only if the rows are a single file and are all in memory."""
+        """Place and content of the cell that is farthest from a variable's other cells.
+
+        They are known only if the rows are a single file and are all in memory; otherwise the text is empty.
+        """
         whole = self.path.is_file() and isinstance(table, np.ndarray) and not schema.complete_rows
         found = farthest_cell(table[:, schema.variables.index(variable)]) if whole else None
         if found is None:
@@ -140,11 +89,11 @@ class FileSource:
         return f"{place}, column {quoted(variable)}: {value:g}, where the median is {centre:.3g}"
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
-        """The current fingerprint of the rows."""
+        """The current fingerprint of the rows (see `data.folder.fingerprint`)."""
         return fingerprint(self.path, before, digest=digest)
 
     def seal(self, purpose: Purpose, context: str = "", now: Fingerprint | None = None) -> str:
-        """The seal of the rows under the secret beside them."""
+        """The seal of the rows under the secret beside them; `now` is their fingerprint with a digest, if known."""
         if now is None:
             return seal(self.path, context, purpose)
         return sealed(silo_secret(private_folder(self.path)), context, purpose, now.digest)
@@ -154,7 +103,7 @@ class FileSource:
         return Journal(journal_path(self.path, self.silo) if self.durable else None)
 
     def has_journal(self) -> bool:
-        """Whether there is a journal beside the rows."""
+        """Whether there is a journal beside the rows, from an earlier service."""
         return journal_path(self.path, self.silo).exists()
 
     def publications(self, journal: Journal) -> Publications | None:
@@ -215,6 +164,10 @@ class TableSource:
     def ledger(self, silo: str) -> MemoryLedger:
         """The ledger of the table."""
         return self.memory_ledger
+
+
+SiloSource = FileSource | TableSource
+"""the rows of one silo"""
 
 
 def table_digest(table: Table) -> bytes:

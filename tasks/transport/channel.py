@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from threading import Thread
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import SiloLost
@@ -124,34 +124,13 @@ class Greeting:
             )
 
 
-class Stream(Protocol):
-    """The bytes of a connection, as `TlsStream` has them."""
-
-    async def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; b"" at the end."""
-        ...
-
-    def write(self, content: bytes) -> None:
-        """Send `content`."""
-        ...
-
-    async def drain(self) -> None:
-        """Wait until the network has taken most of what was written."""
-        ...
-
-    def close(self, seconds: float) -> None:
-        """Close the connection after what is already sent, and in any case after `seconds`."""
-        ...
-
-
 class Connection:
     """One end of a connection.
 
     Methods raise `OSError` if the connection is lost, and `ValueError` if the other side violates the protocol.
     """
 
-    def __init__(self, stream: Stream, limits: ConnectionLimits) -> None:
-        """Use an open connection."""
+    def __init__(self, stream: TlsStream, limits: ConnectionLimits) -> None:
         self._stream, self._limits = stream, limits
         self._patience = limits.first_seconds
         self.reads = 0

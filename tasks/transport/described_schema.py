@@ -6,16 +6,14 @@ from dataclasses import replace
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
-from fedbnsl.data.folder.chunked_series import passes_notes
-from fedbnsl.data.folder.events import check_same_times, event_notes, events_schema
-from fedbnsl.data.folder.joint_columns import check_selected, excluded_columns, with_declared_transforms
+from fedbnsl.data.folder.events import DescribedEvents, check_same_times
 from fedbnsl.data.folder.profile import Profile
-from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schema
-from fedbnsl.data.folder.series import check_same_step, left_out_notes, series_schema
+from fedbnsl.data.folder.schema_inference import InferredSchema, infer_events, infer_series, negotiate_schema
+from fedbnsl.data.folder.series import DescribedSeries, check_same_step
 from fedbnsl.data.folder.targets import with_targets
 
 from ..silo.messages import MethodCall, SiloFailed
-from ..silo.rows import AnyDescribed, Described, DescribedEvents, DescribedPooled, DescribedSeries
+from ..silo.rows import AnyDescribed, Described, DescribedPooled
 from .federation import Roster
 
 
@@ -90,19 +88,12 @@ def _inferred(roster: Roster, declared: Declared, first: list[AnyDescribed]) -> 
         return InferredSchema(_renamed_schema(pooled[0]), pooled[0].notes)
     series = [part for part in first if isinstance(part, DescribedSeries)]
     if series:
-        schema = with_declared_transforms(_series_schema(series, first, declared), declared)
-        check_selected("the silos", schema.variables, replace(declared, kind="time-series"))
-        aside = excluded_columns("the silos", [part.excluded for part in series], declared)
-        schema = replace(schema, aside=aside)
-        notes = left_out_notes(schema.rows, {part.silo: part.left_out for part in series})
-        return InferredSchema(schema, (*notes, *passes_notes(schema)))
+        _check_series(series[0], first)
+        return infer_series("the silos", series, declared)
     events = [part for part in first if isinstance(part, DescribedEvents)]
     if events:
-        types, rows = {part.silo: part.types for part in events}, {part.silo: part.rows for part in events}
         check_same_times({f"silo {part.silo}": part.are_dates for part in events})
-        aside = excluded_columns("the silos", [part.excluded for part in events], declared)
-        schema = replace(events_schema("the silos", types, rows), aside=aside)
-        return InferredSchema(schema, event_notes(schema.variables, [part.silo for part in events if part.linked]))
+        return infer_events("the silos", events, declared)
     answers = [first]
 
     def request_profiles(declaration: Declared) -> dict[str, Profile]:
@@ -128,9 +119,8 @@ def _renamed_schema(pooled: DescribedPooled) -> Schema:
     )
 
 
-def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescribed], declared: Declared) -> Schema:
-    """The schema of time series; raises `BadInput` if a silo has no series, another step or other columns."""
-    first = series[0]
+def _check_series(first: DescribedSeries, parts: Sequence[AnyDescribed]) -> None:
+    """Raise `BadInput` if one of `parts` is no series, or has another step or other columns than the `first` series."""
     for part in parts:
         if not isinstance(part, DescribedSeries):
             raise BadInput(
@@ -141,7 +131,6 @@ def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescrib
         odd = sorted(set(part.variables) ^ set(first.variables))
         if odd:
             raise BadInput(f"silos {first.silo} and {part.silo} disagree: only one of them has column {odd[0]}")
-    return series_schema({part.silo: part for part in series}, declared)
 
 
 def _described(roster: Roster, declared: Declared) -> list[AnyDescribed]:

@@ -229,7 +229,6 @@ class Waiting:
     """The silos that have not answered yet, of which lines tell at growing intervals. Any thread may call it."""
 
     def __init__(self, silos: Iterable[str]) -> None:
-        """Nothing has been awaited yet."""
         self._silos = dict.fromkeys(silos)
         self._begin, self._next = time.monotonic(), SLOW_SECONDS
         self._lock = Lock()

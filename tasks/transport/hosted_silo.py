@@ -57,7 +57,6 @@ class HostedSilo:
     """why calls are not answered at the moment"""
 
     def __post_init__(self) -> None:
-        """Begin the service."""
         self._stamps = self._stamps_now()
         self._service = self._serve()
 

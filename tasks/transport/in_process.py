@@ -112,7 +112,6 @@ class InProcessFederation:
     """ledgers of other federations on the same tables, by silo"""
 
     def __post_init__(self) -> None:
-        """Start without a run."""
         self._ledgers = {silo: self.ledgers.get(silo) or MemoryLedger() for silo in self.schema.silos}
         self._runs: dict[Algorithm, _Run] = {}
 

@@ -26,7 +26,6 @@ class PeerRefusedError(ConnectionError):
     """
 
     def __init__(self, reason: str, holder: str = "") -> None:
-        """State the `reason`."""
         super().__init__(reason)
         self.holder = holder
 

@@ -22,7 +22,7 @@ OWN = {
 
 
 def test_edges_of_most_silos_come_first_with_their_mean_and_what_points_the_other_way():
-    found = [(one.edge.text, one.lag, len(one.weights), one.mean, one.turned) for one in silo_edges(OWN)]
+    found = [(one.edge.text, one.edge.lag, len(one.weights), one.mean, one.turned) for one in silo_edges(OWN)]
     assert found == [("a → b", 0, 2, -0.5, 1), ("b → a", 0, 1, 2.0, 2), ("a[t-1] → a", 1, 1, 0.25, 0)]
 
 

@@ -93,7 +93,7 @@ def draw_graph(
     middle = (left + right) / 2
     axes.set(xlim=(middle - width / 2, middle + width / 2), ylim=(bottom - MARGIN, bottom - MARGIN + height))
     axes.axis("off")
-    pen, usual = pens(edges, marks), [basis for basis, _ in marks.bases(edges)][:1]
+    pen, signed = pens(edges, marks), marks.signed(edges)
     for route in layout.routes[len(arcs) :]:
         _draw_dots(axes, route)
     for edge, route, down in zip(ordered, layout.routes, layout.down, strict=False):
@@ -102,7 +102,7 @@ def draw_graph(
         if marks.is_required(edge):
             _draw_band(axes, route)
         basis = marks.basis_of(edge)
-        if basis not in ("", *usual):
+        if basis in signed:
             colour = STYLES[edge.category].colour
             axes.plot(*route_middle(route), SIGNS[basis][1], c=colour, ls="", ms=5.5, mfc="white", zorder=4)
     for variable, name, (x, y), box in zip(variables, names, layout.centres, layout.widths, strict=True):
@@ -140,15 +140,19 @@ def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, pen
 
     `downwards` is whether the source of the edge is at the upper end of the route.
     """
+    colour, route = STYLES[edge.category].colour, route.copy()
+    ends = (edge.at_source, edge.at_target) if downwards else (edge.at_target, edge.at_source)
+    for mark, end, inwards in zip(ends, (0, -1), (-1, 1), strict=True):
+        route[end, 1] += inwards * _draw_mark(axes, mark, route[end].copy(), inwards, colour, pen)
+    draw_path(axes, edge, route_path(route), pen)
+
+
+def draw_path(axes: "Axes", edge: Edge, path: "Path", pen: Pen) -> None:
+    """Draw the line of an edge along `path`."""
     from matplotlib.patches import PathPatch
 
     style = STYLES[edge.category]
-    route = route.copy()
-    ends = (edge.at_source, edge.at_target) if downwards else (edge.at_target, edge.at_source)
-    for mark, end, inwards in zip(ends, (0, -1), (-1, 1), strict=True):
-        route[end, 1] += inwards * _draw_mark(axes, mark, route[end].copy(), inwards, style.colour, pen)
-    line = PathPatch(route_path(route), fill=False, ec=style.colour, lw=pen.width, ls=style.line, capstyle="butt")
-    line.set_alpha(pen.opacity)
+    line = PathPatch(path, fill=False, ec=style.colour, lw=pen.width, ls=style.line, capstyle="butt", alpha=pen.opacity)
     line.set_zorder(2 if edge.category in ("right", "learned") else 3)
     axes.add_artist(line)
 
@@ -171,8 +175,11 @@ def _draw_mark(axes: "Axes", mark: int, tip: FloatArray, inwards: int, colour: s
     return 0.0
 
 
-def route_path(route: FloatArray) -> "Path":
-    """A route of the layout as a curve, with S-curves between the layers and straight lines through the layers."""
+def route_path(route: FloatArray, bend: tuple[float, float] = (0.0, 0.55)) -> "Path":
+    """A route of the layout as a curve, with S-curves between the layers and straight lines through the layers.
+
+    The control points of an S-curve are at the shares `bend` of the way from its ends.
+    """
     from matplotlib.path import Path
 
     vertices, codes = [route[0]], [Path.MOVETO]
@@ -181,8 +188,8 @@ def route_path(route: FloatArray) -> "Path":
             vertices.append(end)
             codes.append(Path.LINETO)
         else:
-            bend = np.array([0.0, (start[1] - end[1]) * 0.55])
-            vertices += [start - bend, end + bend, end]
+            handle = (end - start) * bend
+            vertices += [start + handle, end - handle, end]
             codes += [Path.CURVE4] * 3
     return Path(np.array(vertices), codes)
 
@@ -258,10 +265,10 @@ def _legend_handles(edges: Sequence[Edge], compared: bool, marks: Marks) -> list
         Line2D([], [], color=STYLES[category].colour, linewidth=2.0, linestyle=STYLES[category].line, label=label)
         for category, label in legend_entries(edges, compared)
     ]
-    for rank, (basis, number) in enumerate(marks.bases(edges)):
+    signed = marks.signed(edges)
+    for basis, number in marks.bases(edges):
         words, sign, _ = SIGNS[basis]
-        signed = rank and basis != "time"  # edges across time lead from an earlier column
-        shape: dict[str, Any] = {"marker": sign, "mfc": "white"} if signed else {"marker": ">", "mfc": INK}
+        shape: dict[str, Any] = {"marker": sign, "mfc": "white"} if basis in signed else {"marker": ">", "mfc": INK}
         handles.append(Line2D([], [], color=INK, lw=1.0, mec=INK, label=f"{number} {words}", **shape))
     if required:
         handles.append(Line2D([], [], color=BAND, linewidth=BAND_WIDTH, label=f"{required} required"))

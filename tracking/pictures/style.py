@@ -141,6 +141,10 @@ class Marks:
         """What the directions of the learned `edges` rest on, the most frequent first; without doubtful directions."""
         return Counter(basis for edge in edges if (basis := self.basis_of(edge))).most_common()
 
+    def signed(self, edges: Iterable[Edge]) -> set[str]:
+        """The bases of which lines have a sign: not the most frequent one, nor time, which columns show."""
+        return {basis for basis, _ in self.bases(edges)[1:]} - {"time"}
+
     def basis_of(self, edge: Edge) -> str:
         """What the direction of a learned edge rests on; empty if it has none, and if it is doubtful."""
         known = edge.category != "missing" and not self.doubtful(edge)

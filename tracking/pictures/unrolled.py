@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge
+from fedbnsl.algorithms.graphs.edges import Edge
 from fedbnsl.algorithms.graphs.pag import ARROW
 
 from .drawing import (
@@ -24,7 +24,9 @@ from .drawing import (
     MIN_WIDTH,
     TITLE,
     draw_box,
+    draw_path,
     fitted_legend,
+    route_path,
     write_header,
 )
 from .layout import FloatArray
@@ -33,7 +35,6 @@ from .style import INK, NO_MARKS, STYLES, Marks, Pen, causal_order, pens, trunca
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.path import Path
 
 HEIGHT, PITCH = 0.28, 0.46
 """height of a box, and distance between rows"""
@@ -75,7 +76,7 @@ def draw_unrolled(
     variables: Sequence[str],
     lags: int,
     within: Sequence[Edge],
-    lagged: Sequence[LaggedEdge],
+    lagged: Sequence[Edge],
     compared: bool,
     title: str = "",
     marks: Marks = NO_MARKS,
@@ -110,7 +111,7 @@ def draw_unrolled(
     return figure
 
 
-def _draw_edges(axes: "Axes", grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge], marks: Marks) -> None:
+def _draw_edges(axes: "Axes", grid: Grid, within: Sequence[Edge], lagged: Sequence[Edge], marks: Marks) -> None:
     """Draw all edges; line widths show the strength, or the weight relative to edges of the same kind."""
     ports, tracks = _ports(grid, within, lagged), _tracks(grid, lagged)
     pen, lagged_pen = pens(within, marks), pens(lagged, marks)
@@ -120,7 +121,7 @@ def _draw_edges(axes: "Axes", grid: Grid, within: Sequence[Edge], lagged: Sequen
         _draw_lagged(axes, grid, one, ports, tracks, lagged_pen(one))
 
 
-def _ports(grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge]) -> Ports:
+def _ports(grid: Grid, within: Sequence[Edge], lagged: Sequence[Edge]) -> Ports:
     """The heights at which edges touch their boxes, spread over the side of a box so that few edges cross beside it.
 
     At each box, lagged edges are sorted by the rows of their other ends. Arcs that lead up are above arcs that lead
@@ -154,9 +155,9 @@ def _draw_column(axes: "Axes", grid: Grid, names: dict[str, str], lag: int) -> N
 def _draw_lagged(
     axes: "Axes",
     grid: Grid,
-    edge: LaggedEdge,
+    edge: Edge,
     ports: Ports,
-    tracks: dict[tuple[LaggedEdge, int], float],
+    tracks: dict[tuple[Edge, int], float],
     pen: Pen,
 ) -> None:
     """Draw an edge from an earlier column to the last column, on its track past the columns on its way."""
@@ -165,13 +166,13 @@ def _draw_lagged(
     for lag in range(edge.lag - 1, 0, -1):
         points += [(grid.left(lag), tracks[edge, lag]), (grid.right(lag), tracks[edge, lag])]
     points.append((grid.left(0) - 0.8 * HEAD, end))
-    _draw_route(axes, edge, np.array(points), pen)
+    draw_path(axes, edge, route_path(np.array(points), (0.45, 0.0)), pen)
     _draw_head(axes, edge, np.array([grid.left(0), end]), -1.0, pen)
 
 
-def _tracks(grid: Grid, lagged: Sequence[LaggedEdge]) -> dict[tuple[LaggedEdge, int], float]:
+def _tracks(grid: Grid, lagged: Sequence[Edge]) -> dict[tuple[Edge, int], float]:
     """The y at which each edge passes each column on its way, between two rows and beside other edges."""
-    between: dict[tuple[int, int], list[tuple[float, LaggedEdge]]] = defaultdict(list)
+    between: dict[tuple[int, int], list[tuple[float, Edge]]] = defaultdict(list)
     for edge in lagged:
         start, end = grid.row[edge.source], grid.row[edge.target]
         for lag in range(1, edge.lag):
@@ -193,7 +194,7 @@ def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, pen: Pen) -> N
     start, end = ports[edge, "source"], ports[edge, "target"]
     stops = [0.8 * HEAD if mark == ARROW else 0.0 for mark in (edge.at_source, edge.at_target)]
     vertices = [(x + stops[0], start), (x + bulge, start), (x + bulge, end), (x + stops[1], end)]
-    _draw_path(axes, edge, Path(vertices, [Path.MOVETO, *[Path.CURVE4] * 3]), pen)
+    draw_path(axes, edge, Path(vertices, [Path.MOVETO, *[Path.CURVE4] * 3]), pen)
     for mark, y in ((edge.at_source, start), (edge.at_target, end)):
         if mark == ARROW:
             _draw_head(axes, edge, np.array([x, y]), 1.0, pen)
@@ -202,32 +203,6 @@ def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, pen: Pen) -> N
 def _reach(grid: Grid, edge: Edge) -> float:
     """The distance of the control points of an edge within one time step from the right side of its boxes."""
     return float(ARC + 0.62 * np.sqrt(abs(grid.row[edge.source] - grid.row[edge.target])))
-
-
-def _draw_route(axes: "Axes", edge: Edge, points: FloatArray, pen: Pen) -> None:
-    """Draw S-curves between the columns and straight lines through them."""
-    from matplotlib.path import Path
-
-    vertices, codes = [points[0]], [Path.MOVETO]
-    for number in range(1, len(points)):
-        start, end = points[number - 1], points[number]
-        if number % 2:
-            bend = np.array([0.45 * (end[0] - start[0]), 0.0])
-            vertices += [start + bend, end - bend, end]
-            codes += [Path.CURVE4] * 3
-        else:
-            vertices.append(end)
-            codes.append(Path.LINETO)
-    _draw_path(axes, edge, Path(np.array(vertices), codes), pen)
-
-
-def _draw_path(axes: "Axes", edge: Edge, path: "Path", pen: Pen) -> None:
-    from matplotlib.patches import PathPatch
-
-    style = STYLES[edge.category]
-    line = PathPatch(path, fill=False, ec=style.colour, lw=pen.width, ls=style.line, capstyle="butt", alpha=pen.opacity)
-    line.set_zorder(2 if edge.category in ("right", "learned") else 3)
-    axes.add_artist(line)
 
 
 def _draw_head(axes: "Axes", edge: Edge, tip: FloatArray, outwards: float, pen: Pen) -> None:

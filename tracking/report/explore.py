@@ -15,7 +15,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, LaggedEdge
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge
 
 from ..pictures.drawing import LONGEST_NAME, SIGNS, box_width
 from ..pictures.layout import Layout, layered
@@ -38,7 +38,7 @@ Point = tuple[float, float]
 
 
 def _places(
-    variables: Sequence[str], within: Sequence[Edge], lagged: Sequence[LaggedEdge]
+    variables: Sequence[str], within: Sequence[Edge], lagged: Sequence[Edge]
 ) -> tuple[tuple[tuple[float, float, float], ...], dict[Edge, tuple[Point, ...]]]:
     """The positions of the variables and the routes of the edges within one time step."""
     ordered, arcs = layout_order(variables, within)
@@ -111,7 +111,8 @@ def graph_data(result: RunResult) -> dict[str, Any]:
     y grows downwards, and lengths are in points. If there are too many edges to draw, variables have no positions, and
     edges no routes.
     """
-    edges, labelled = result.compared_edges, result.labelled
+    edges, labelled, marks = result.compared_edges, result.labelled, marks_of(result)
+    letters = {basis: SIGNS[basis][2] for basis in marks.signed(edges)}
     variables = edges.structure.variables
     places, ways = _places(variables, edges.within, edges.lagged) if len(edges) <= MAX_GRAPH_EDGES else ((), {})
     kinds = {name: "labels" if name in labelled else "numbers" for name in variables} if labelled else {}
@@ -120,15 +121,12 @@ def graph_data(result: RunResult) -> dict[str, Any]:
         node |= {"x": x, "y": y, "width": width}
     return {
         "nodes": nodes,
-        "edges": _edges(result, ways),
+        "edges": _edges(result, ways, letters),
         "order": causal_order(variables, edges.within),
         "csv": edges_csv(result.edges),
         "lags": max((edge.lag for edge in edges.lagged), default=0),
         "compared": edges.reference is not None,
-        "signs": [
-            f"{SIGNS[basis][2] if rank and basis != 'time' else '▶'} {number} {SIGNS[basis][0]}"
-            for rank, (basis, number) in enumerate(marks_of(result).bases(edges))
-        ],
+        "signs": [f"{letters.get(basis, '▶')} {number} {SIGNS[basis][0]}" for basis, number in marks.bases(edges)],
         "styles": {name: {"colour": style.colour, "dash": list(style.dash or ())} for name, style in STYLES.items()},
     }
 
@@ -140,12 +138,16 @@ def edges_csv(edges: ClassifiedEdges) -> str:
     return csv_text([header[k] for k in kept], ([row[k] for k in kept] for row in rows))
 
 
-def _edges(result: RunResult, ways: Mapping[Edge, tuple[Point, ...]]) -> list[dict[str, Any]]:
-    """The edges with their known properties; `ways` has the points between the ends of edges that are not straight."""
+def _edges(
+    result: RunResult, ways: Mapping[Edge, tuple[Point, ...]], letters: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """The edges with their known properties; `ways` has the points between the ends of edges that are not straight.
+
+    `letters` has the sign of each basis of directions that has one.
+    """
     all_edges, marks, strengths = tuple(result.compared_edges), marks_of(result), strengths_in(result)
     at = {name: number for number, name in enumerate(result.structure.variables)}
     pen, weighted = pens(all_edges, marks), any(edge.weight not in (None, 1.0) for edge in all_edges)
-    unsigned = ["", "time", *[basis for basis, _ in marks.bases(all_edges)][:1]]
     edges = []
     for edge in all_edges:
         strength, direction = strengths.strength_and_direction(edge) if strengths else (None, None)
@@ -159,21 +161,16 @@ def _edges(result: RunResult, ways: Mapping[Edge, tuple[Point, ...]]) -> list[di
             "true": _short(edge.true_weight) if edge.true_weight != 1.0 else None,
             "strength": _short(strength),
             "direction": _short(direction),
-            "lag": getattr(edge, "lag", None),
+            "lag": edge.lag or None,
             "required": marks.is_required(edge) or None,
             **_direction(result, edge, pen(edge)),
-            "sign": _sign(marks.basis_of(edge), unsigned),
+            "sign": letters.get(marks.basis_of(edge)),
             "thick": _short(pen(edge).width) or 1.0,
             "opacity": pen(edge).opacity,
-            "by": ways.get(edge) or None,
+            "by": ways.get(edge),
         }
         edges.append({name: value for name, value in one.items() if value is not None})
     return edges
-
-
-def _sign(basis: str, unsigned: Sequence[str]) -> str | None:
-    """The letter for what a direction rests on; None if edges have none for it."""
-    return None if basis in unsigned else SIGNS[basis][2]
 
 
 def _direction(result: RunResult, edge: Edge, pen: Pen) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from fedbnsl.algorithms.graphs.edges import (
     ClassifiedEdges,
     EdgeFigures,
     EdgeKey,
-    LaggedEdge,
     key_of,
     known_figures,
 )
@@ -64,7 +63,7 @@ def edge_table(
     if experimental is not None:
         columns.append((("experiment",), [(experimental.get((one.source, one.target), ""),) for one in edges]))
     if knowledge:
-        required = [(one.source, one.target) in knowledge.required and not isinstance(one, LaggedEdge) for one in edges]
+        required = [(one.source, one.target) in knowledge.required and not one.lag for one in edges]
         columns.append((("imposed",), [(int(one),) for one in required]))
     if figures:
         names, none = known_figures(figures), EdgeFigures()
@@ -103,7 +102,9 @@ def silo_edges_csv(edges: Iterable[SiloEdge], silos: Iterable[str]) -> str:
     rows = []
     for one in edges:
         weights = (one.weights.get(silo) for silo in silos)
-        rows.append((one.edge.text, one.edge.source, one.edge.target, one.lag, len(one.weights), one.mean, *weights))
+        rows.append(
+            (one.edge.text, one.edge.source, one.edge.target, one.edge.lag, len(one.weights), one.mean, *weights)
+        )
     header = ("edge", "source", "target", "lag", "silos", "mean_weight", *(f"weight:{silo}" for silo in silos))
     return csv_text(header, rows)
 
@@ -145,7 +146,7 @@ def changes_csv(comparison: Comparison) -> str:
     rows: list[tuple[Any, ...]] = []
     for one in comparison.structure.edges:
         numbers = (one.before, one.after, one.weight_change) if comparison.weighted else ("", "", "")
-        rows.append(("edge", one.fate, one.edge.source, one.edge.target, one.lag, *numbers, ""))
+        rows.append(("edge", one.fate, one.edge.source, one.edge.target, one.edge.lag, *numbers, ""))
     both = [("joined", comparison.structure.added_variables), ("left", comparison.structure.removed_variables)]
     rows += [("variable", fate, name, "", "", "", "", "", "") for fate, names in both for name in names]
     drift = comparison.drift.by_variable if comparison.drift else {}

@@ -20,7 +20,7 @@ from fedbnsl.algorithms.effects.answer import (
     model_estimator,
 )
 from fedbnsl.algorithms.effects.units import SAMPLED_ROWS, DataUnits, Scale
-from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, key_of, weighted
+from fedbnsl.algorithms.graphs.edges import Edge, key_of, weighted
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.parameters.networks import Network
 
@@ -64,7 +64,7 @@ class Statements:
 def statements(result: RunResult) -> Statements:
     """The strongest edges of the graph of `result` in sentences."""
     strengths = strengths_in(result)
-    edges = [one for one in result.edges if not isinstance(one, LaggedEdge) or not one.own]
+    edges = [one for one in result.edges if not (one.lag and one.own)]
     stable = [one for one in edges if strengths is None or not strengths.unstable(one)]
     found = sorted(_described(result, stable), key=lambda one: -abs(one.size or abs(one.edge.weight or 0.0)))
     shown = tuple(found[:MAX_STATEMENTS])
@@ -124,7 +124,7 @@ class _Sizes:
         """The greatest effect among the contrasts of the edge's levels; None if it cannot be computed."""
         if self.estimator is None:
             return None
-        x, y = edge.cause if isinstance(edge, LaggedEdge) else edge.source, edge.target
+        x, y = edge.cause, edge.target
         i, j = (self.graph.variables.index(name) for name in (x, y))
         if not self.graph.adjacency[i, j]:
             x, y, i, j = y, x, j, i
@@ -241,7 +241,7 @@ def _over_time(result: RunResult, network: Network, edge: Edge) -> Statement:
     i, j = names.index(edge.source), names.index(edge.target)
     weight = edge.weight or 0.0
     spread = float(np.sqrt(network.spreads[i]))
-    steps = f"{edge.lag} step{'s' * (edge.lag > 1)} earlier" if isinstance(edge, LaggedEdge) else "at the same step"
+    steps = f"{edge.lag} step{'s' * (edge.lag > 1)} earlier" if edge.lag else "at the same step"
     more = "higher" if weight >= 0 else "lower"
     text = (
         f"{_direction(result, edge, (edge.source, edge.target))} with {edge.source} higher by {spread:.3g} (one "
@@ -280,7 +280,7 @@ def _support(result: RunResult, edge: Edge) -> str:
         return ""
     strength, direction = strengths.strength_and_direction(edge)
     joined = f"; found in {_share(strength, '')}{strengths.structures} resamples"
-    if direction is None or not edge.directed or isinstance(edge, LaggedEdge):
+    if direction is None or not edge.directed or edge.lag:
         return joined
     return f"{joined}, {_share(direction, 'them ')}with this direction"
 

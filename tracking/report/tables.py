@@ -13,7 +13,6 @@ from fedbnsl.algorithms.graphs.edges import (
     Category,
     ClassifiedEdges,
     Edge,
-    LaggedEdge,
     key_of,
     known_figures,
     padded_lagged_weights,
@@ -212,7 +211,7 @@ def frequent_edges(strengths: Strengths, least: float) -> Iterator[Edge]:
         source, target = (i, j) if there >= back else (j, i)
         yield Edge(names[source], names[target], None, None, TAIL, TAIL if there == back else ARROW, "learned")
     for k, i, j in np.argwhere(strengths.lagged >= least).tolist():
-        yield LaggedEdge(names[i], names[j], None, None, TAIL, ARROW, "learned", k + 1)
+        yield Edge(names[i], names[j], None, None, TAIL, ARROW, "learned", k + 1)
 
 
 # The silos.
@@ -224,9 +223,9 @@ def shared_edges(result: RunResult) -> list[ReportTable]:
     kinds = {"edge": edges}
     if result.structure.lags:
         kinds = {
-            "edge within one time step": [one for one in edges if not one.lag],
-            "edge across time": [one for one in edges if one.lag and one.edge.source != one.edge.target],
-            "effect of own past": [one for one in edges if one.lag and one.edge.source == one.edge.target],
+            "edge within one time step": [one for one in edges if not one.edge.lag],
+            "edge across time": [one for one in edges if one.edge.lag and not one.edge.own],
+            "effect of own past": [one for one in edges if one.edge.lag and one.edge.own],
         }
     return [_shared(kind, silos, of_kind) for kind, of_kind in kinds.items() if of_kind]
 

@@ -1,7 +1,7 @@
 """Settings: the type of a field states its range, and every class of the registry keeps the ranges of its bases."""
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import pytest
 from annotated_types import Ge, Gt, Le, Lt
@@ -24,6 +24,7 @@ class Ranged(Settings):
     step: Annotated[float, Gt(0), Le(1)] = 1.0
     part: Annotated[float, Ge(0), Lt(1)] = 0.0
     cells: Count | Auto = "auto"
+    kind: Literal["plain", "mixed"] = "plain"
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,7 @@ class Ranged(Settings):
         ({"part": float("nan")}, "parameter part is nan: it must be from 0 to below 1"),
         ({"cells": 0}, "parameter cells is 0: it must be 1 or more, or auto"),
         ({"cells": "many"}, "parameter cells is many: it must be 1 or more, or auto"),
+        ({"kind": "odd"}, "parameter kind is 'odd': it must be one of plain, mixed"),
         ({"share": "auto"}, "parameter share is auto: it must be between 0 and 1"),
     ],
 )

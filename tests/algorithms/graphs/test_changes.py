@@ -55,7 +55,7 @@ def test_edges_across_time_also_where_the_earlier_run_had_none():
     lagged[1, 0, 1] = 0.5
     after = dag("ab", [("a", "b", 1.0)], lagged=lagged)
     found = structure_changes(dag("ab", [("a", "b", 1.0)]), after)
-    assert [(one.edge.text, one.fate, one.lag) for one in found.edges] == [
+    assert [(one.edge.text, one.fate, one.edge.lag) for one in found.edges] == [
         ("a → b", "kept", 0),
         ("a[t-2] → b", "gained", 2),
     ]

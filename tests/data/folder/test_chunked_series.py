@@ -13,7 +13,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder import batches, text
 from fedbnsl.data.folder import table as silo_table
 from fedbnsl.data.folder.about import Declared, Reading
-from fedbnsl.data.folder.chunked_series import SeriesPasses, open_series, passes_notes, series_source
+from fedbnsl.data.folder.chunked_series import SeriesPasses, described_series, open_series, passes_notes, series_source
 from fedbnsl.data.folder.series import SeriesTable, read_series, series_schema
 
 NOTHING = Declared()
@@ -73,7 +73,7 @@ def test_stretches_and_rows_are_those_in_memory(small, tmp_path, kind, seed, tim
     assert isinstance(read, SeriesPasses)
     assert (read.variables, read.stretches, read.left_out) == (whole.variables, whole.stretches, whole.left_out)
     assert read.step == pytest.approx(whole.step, rel=1e-9)
-    schema = series_schema({"x": read}, declared)
+    schema = series_schema([described_series("x", read)], declared)
     assert schema.streamed == ("x",)
     assert passes_notes(schema)[0].startswith("x: it reads its series in passes")
     assert np.array_equal(np.concatenate(list(read.rows(schema))), whole.values)

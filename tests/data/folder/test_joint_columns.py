@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fedbnsl.data.folder.about import NO_DECLARATION
-from fedbnsl.data.folder.joint_columns import JointColumn, skewed_columns
+from fedbnsl.data.folder.joint_columns import joint_column, skewed_columns
 from fedbnsl.data.folder.profile import UNDISCLOSED
 
 
@@ -20,7 +20,7 @@ from fedbnsl.data.folder.profile import UNDISCLOSED
 )
 def test_the_word_of_most_cells_counts(silos, expected):
     parts = {f"s{k}": replace(UNDISCLOSED, numbers=n, shape=word) for k, (word, n) in enumerate(silos.items())}
-    assert JointColumn(parts, None, "").majority(lambda part: part.shape, "otherwise") == expected
+    assert joint_column(parts).majority(lambda part: part.shape, "otherwise") == expected
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_a_logarithm_is_suggested_where_every_silo_can_take_it(other, expected):
         "large": replace(UNDISCLOSED, numbers=90, shape="log"),
         "small": replace(UNDISCLOSED, numbers=10, shape="", **other),
     }
-    assert skewed_columns({"income": JointColumn(parts, None, "")}, {}, NO_DECLARATION) == {"income": expected}
+    assert skewed_columns({"income": joint_column(parts)}, {}, NO_DECLARATION) == {"income": expected}
