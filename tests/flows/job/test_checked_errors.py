@@ -108,3 +108,14 @@ def test_effects_of_repeated_rows_have_the_intervals_of_rows_that_occur_once():
     low, high = ends[5]
     assert np.diff(ends[5])[0] / np.diff(ends[1])[0] == pytest.approx(np.sqrt(5), rel=0.25)
     assert low < -1 < high or low < 0.8 < high
+
+
+def test_repeated_rows_add_no_edges():
+    """The same rows, all counted, add edges in some of these data sets."""
+    by_default, counted = 0, 0
+    for seed in (0, 3, 7):
+        data = data_of(seed, times=5)
+        by_default += wrong(learn(data, bootstrap=0, parameters=False).result)
+        counted += wrong(learn(data, "secure-linear", parameters=False, diagnose=False).result)
+    assert by_default == 0
+    assert counted > 10
