@@ -407,7 +407,11 @@ class LearnOptions(Options):
     ] = None
     silo_patience: Annotated[
         float,
-        Field(gt=0, title="Patience (s)", description="Seconds without a sign of life after which a silo is lost."),
+        Field(
+            gt=0,
+            title="Patience (s)",
+            description="Seconds without a sign of life, or without progress, after which a silo is lost.",
+        ),
         OnCommandLine(value="SECONDS"),
     ] = 60.0
 
