@@ -6,6 +6,7 @@ is pickled.
 
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 
 from .kept_files import after_first_line, first_line
-from .staging import name_in_errors, private_opener
+from .staging import private_opener
 
 T = TypeVar("T")
 
@@ -40,22 +41,33 @@ class Checkpoint:
         return wire.decode(kind, self.server)
 
 
+class CheckpointNotWritten(BadInput):
+    """The checkpoint after a round could not be written, for instance because the disk is full."""
+
+    may_pass = True
+
+
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Write `checkpoint` to a temporary file, which then replaces `path` atomically.
 
-    Raises `OSError` with the name of the file if it cannot be written; the previous checkpoint then remains.
+    Raises `CheckpointNotWritten` if it cannot be written; the previous checkpoint then remains.
     """
     body = wire.encode(checkpoint)
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        with name_in_errors(path), open(temporary, "wb", opener=private_opener) as file:
+        with open(temporary, "wb", opener=private_opener) as file:
             file.write(first_line(path) + hashlib.sha256(body).digest() + body)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise CheckpointNotWritten(
+            f"{path}: the checkpoint cannot be written ({error.strerror}): make room on the disk"
+        ) from None
     finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+        with suppress(OSError):  # of a folder that is gone
+            temporary.unlink(missing_ok=True)
 
 
 def load(path: Path) -> Checkpoint:
