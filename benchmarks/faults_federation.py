@@ -51,10 +51,10 @@ class Federation:
         until(lambda: "joined" in program.log.read_text() or program.process.poll() is not None, f"{silo} to join")
         assert program.process.poll() is None, program.log.read_text()
 
-    def try_to_join(self, silo: str, folder: str = "") -> Program:
+    def try_to_join(self, silo: str, folder: str = "", **surroundings: str) -> Program:
         """Start a process that wants to be `silo`, with the certificates in `folder`."""
         config = self.folder / (folder or silo) / "silo.toml"
-        return self.home.start("silo", "start", "--config", config, "--name", silo, **self.surroundings)
+        return self.home.start("silo", "start", "--config", config, "--name", silo, **self.surroundings | surroundings)
 
     def kill(self, silo: str) -> None:
         """Send SIGKILL."""
