@@ -126,7 +126,8 @@ class StartedTask:
             elif futures.wait([self.ended.wrapped_future], seconds).not_done:
                 return None
             else:
-                state = self.ended.state
+                # The future's own `state` asks the server, on which a run must not depend.
+                state = self.ended.wrapped_future.result()
         except Exception as error:
             return first_line(error)
         return "" if state.is_completed() else state.message or f"a task run ended as {state.name}"
