@@ -128,7 +128,7 @@ def scheduler(over: Federation, place: Place) -> Iterator[Fault]:
     program = story.learn("--federation", over.file, "--silo-patience", "5")
     program.at_round(story.out, 3)
     over.coordinator.tell(signal.SIGKILL)
-    story.add("the federation's coordinator", "kill -9 (the scheduler) after round 3", program)
+    story.add("the federation's coordinator", "kill -9 after round 3", program)
     over.kill("silo-3")
     over.start_coordinator()
     story.refused_resume("a silo of a federation away at `--resume`", "silo-3 killed, coordinator started again")
