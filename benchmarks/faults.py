@@ -3,7 +3,7 @@
 `python benchmarks/faults.py [--story NAME]` starts the command line in separate processes. The line for a fault shows
 the exit code, the message, whether the result equals that of an undisturbed run bit for bit, and the spent ε, which
 must be that of an undisturbed run. The faults are defined in `faults_local.py` and `faults_federation.py`. `--record`
-writes the table to `results/faults.json`.
+writes the lines to `results/faults.json`, in which those of other stories stay.
 
 `python benchmarks/faults.py --random N --seed S` draws N faults with their processes and moments (`random_faults.py`),
 and ends with exit code 1 if a promise was violated. `--record` adds them to `results/random-faults.json`.
@@ -36,15 +36,18 @@ STORIES = {
 }
 
 
-def told(names: list[str], scratch: Path) -> Iterator[Fault]:
-    """Run the stories `names`, each in its own folder, with one Prefect server for all; yield their faults."""
+def told(names: list[str], scratch: Path) -> Iterator[tuple[str, Fault]]:
+    """Run the stories `names`, each in its own folder, with one Prefect server for all.
+
+    Yields their faults with the names of the stories.
+    """
     home = Home(scratch / "home")
     try:
         with prefect_server(home, free_port()):
             place = Place.prepared(home)
             for name in names:
                 start = time.monotonic()
-                yield from STORIES[name](place)
+                yield from ((name, fault) for fault in STORIES[name](place))
                 print(f"{name}: {time.monotonic() - start:.0f} s", file=sys.stderr)
     finally:
         home.end()
@@ -77,6 +80,14 @@ def write_record(seed: int, done: list[Injection]) -> None:
     file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def write_lines(lines: dict[str, list[dict[str, str]]]) -> None:
+    """Write the lines of stories, in place of their lines in the record."""
+    file = RESULTS / "faults.json"
+    runs = json.loads(file.read_text("utf-8"))["runs"] | lines
+    content = {"rows": [row for name in STORIES for row in runs.get(name, ())], "runs": runs}
+    file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Run the requested stories; print the table line by line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -90,14 +101,13 @@ def main() -> None:
         drawn(asked.random, asked.seed, scratch, record=asked.record)
         shutil.rmtree(scratch)
         return
-    faults = []
-    for fault in told(asked.story or list(STORIES), scratch):
+    faults, lines = [], dict[str, list[dict[str, str]]]()
+    for name, fault in told(asked.story or list(STORIES), scratch):
         faults.append(fault)
+        lines.setdefault(name, []).append(fault.row())
         print(" | ".join(fault.row().values()), flush=True)
-    if asked.record:
-        rows = [fault.row() for fault in faults]
-        content = json.dumps({"rows": rows, "runs": {}}, indent=1, ensure_ascii=False)
-        (RESULTS / "faults.json").write_text(content + "\n", encoding="utf-8")
+        if asked.record:
+            write_lines(lines)
     if any(fault.said.startswith(TRACEBACK) for fault in faults):
         raise SystemExit(f"a traceback was printed, which no user should see: the logs are in {scratch}")
     shutil.rmtree(scratch)

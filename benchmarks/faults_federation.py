@@ -51,10 +51,10 @@ class Federation:
         until(lambda: "joined" in program.log.read_text() or program.process.poll() is not None, f"{silo} to join")
         assert program.process.poll() is None, program.log.read_text()
 
-    def try_to_join(self, silo: str, folder: str = "") -> Program:
+    def try_to_join(self, silo: str, folder: str = "", **surroundings: str) -> Program:
         """Start a process that wants to be `silo`, with the certificates in `folder`."""
         config = self.folder / (folder or silo) / "silo.toml"
-        return self.home.start("silo", "start", "--config", config, "--name", silo, **self.surroundings)
+        return self.home.start("silo", "start", "--config", config, "--name", silo, **self.surroundings | surroundings)
 
     def kill(self, silo: str) -> None:
         """Send SIGKILL."""
@@ -128,7 +128,7 @@ def scheduler(over: Federation, place: Place) -> Iterator[Fault]:
     program = story.learn("--federation", over.file, "--silo-patience", "5")
     program.at_round(story.out, 3)
     over.coordinator.tell(signal.SIGKILL)
-    story.add("the federation's coordinator", "kill -9 (the scheduler) after round 3", program)
+    story.add("the federation's coordinator", "kill -9 after round 3", program)
     over.kill("silo-3")
     over.start_coordinator()
     story.refused_resume("a silo of a federation away at `--resume`", "silo-3 killed, coordinator started again")

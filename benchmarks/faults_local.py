@@ -108,7 +108,7 @@ def journal(place: Place) -> Iterator[Fault]:
     with changed(file):
         flip(file, where)
         story.refused_resume("journal damaged", "16 bytes of a silo's state flipped, then `--resume`")
-    story.add("– then", "the journal as it was, `--resume`", story.resume(), "folder")
+    story.add("– then", "the journal as it was, `--resume`", story.resume(), "report")
     yield from story.end()
 
 
@@ -144,10 +144,15 @@ def observers(place: Place) -> Iterator[Fault]:
         until(lambda: not listens(port), "the end of Prefect's server")
         for file in gone.parent.glob("gone.db*"):
             file.unlink()
-        story.add("Prefect's server", "kill -9 when MLflow knew five rounds", program, "Prefect does not")
+        story.add("Prefect's server", "kill -9 when MLflow knew five rounds", program, "Prefect no longer")
     place.home.surroundings["PREFECT_API_URL"] = keep
     story.faults.append(
-        Fault("MLflow's database deleted", "when it knew five rounds", program.wait(), program.said("MLflow cannot"))
+        Fault(
+            "MLflow's database deleted",
+            "when it knew five rounds",
+            program.wait(),
+            program.said("MLflow is not available"),
+        )
     )
     told = place.home.start("track", story.out)
     story.add("– then", "`fedbnsl track RUN`", told, "MLflow")
@@ -211,7 +216,7 @@ def disk_full(place: Place) -> Iterator[Fault]:
         story.add("disk full", "a file system filled up after round 3", program)
         (disk / "ballast").unlink()
         subprocess.run(["mount", "-o", "remount,size=16m", str(disk)], check=True)
-        story.add("– then", "room made, `--resume`", story.resume(), "folder")
+        story.add("– then", "room made, `--resume`", story.resume(), "report")
         yield from story.end()
     finally:
         subprocess.run(["umount", str(disk)], check=True)

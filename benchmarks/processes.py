@@ -45,11 +45,15 @@ if "CLOCK_SHIFT" in os.environ:
 if "FILE_LIMIT" in os.environ:
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(os.environ["FILE_LIMIT"]),) * 2)
+if "OTHER_VERSION" in os.environ:
+    from fedbnsl.tasks.silo import messages
+    messages.PROTOCOL_VERSION += 1
 """
 """Has the keys of noise depend on silo, round and how often they were drawn, so that two private runs can be compared.
 
 A key that is drawn again is another one: only a silo that finds the first one in its ledger repeats its noise. Also
-gives a process a wrong clock, or a limit of the size of its files like that of a full disk, if its environment says so.
+gives a process a wrong clock, a limit of the size of its files like that of a full disk, or another version of the
+protocol, if its environment says so.
 """
 
 

@@ -3,8 +3,8 @@
 An injection starts a run of a random kind (plain, masked, private), either on this machine or over a federation with
 mutual TLS whose silos reach the coordinator through a proxy. At a random moment between the start and the end of an
 undisturbed run, one fault happens: a signal to a process of the run, a hung process, a cut, reset, delayed or throttled
-connection, a full disk, or a clock that is wrong. What has died is started again, as its owner would, and the run is
-resumed, or repeated if it had nothing to resume.
+connection, a full disk, a clock that is wrong, or a silo of another version. What has died is started again, as its
+owner would, and the run is resumed, or repeated if it had nothing to resume.
 
 `violations` has the promises that do not hold: a documented exit code and no traceback; the result of an undisturbed
 run bit for bit; its ε, and no more; no half-written file; no process and no temporary file that is left.
@@ -210,8 +210,12 @@ class Local:
         with suppress(subprocess.TimeoutExpired):
             program.wait(injection.moment * self.place.seconds[injection.kind])
         if program.process.poll() is None:
-            with suppress(psutil.NoSuchProcess):
+            try:
                 act(program)
+            except psutil.NoSuchProcess:
+                pass
+            except TimeoutError as error:
+                injection.violations.append(str(error))
         self.settle(story, program, injection)
         check(story, injection)
         shutil.rmtree(story.folder)
@@ -266,7 +270,16 @@ class Federated(Local):
 
     def draw_fault(self, draw: random.Random) -> tuple[str, str, Act]:
         """A process, disk or connection of the run, the name of a fault, and the function that causes it."""
-        target = draw.choice(("run", "silo", "coordinator", "connections", "disk of the run", "clock of the run"))
+        targets = (
+            "run",
+            "silo",
+            "version of a silo",
+            "coordinator",
+            "connections",
+            "disk of the run",
+            "clock of the run",
+        )
+        target = draw.choice(targets)
         if target.startswith(("disk", "clock")):
             return target, *self.of_surroundings(target, draw)
         seconds = draw.uniform(0.2, LONGEST_HANG)
@@ -277,6 +290,8 @@ class Federated(Local):
             pause = 1.0 if fault == "delay" else 0.05
             return target, fault, lambda program: self.proxy.slow(pause, seconds)
         silo = draw.choice(SILOS)
+        if target == "version of a silo":
+            return target, "another protocol", lambda program: self.change_version(silo, seconds)
 
         def process(program: Program) -> psutil.Process:
             chosen = {"run": program, "silo": self.over.silos[silo], "coordinator": self.over.coordinator}[target]
@@ -291,6 +306,18 @@ class Federated(Local):
                 self.repair()
 
         return target, fault, act
+
+    def change_version(self, silo: str, seconds: float) -> None:
+        """Have a silo of another version take the place of `silo` for so many seconds.
+
+        Raises `TimeoutError` if the coordinator does not refuse it in a line with both versions.
+        """
+        self.over.silos.pop(silo).tell(signal.SIGTERM)
+        other = self.over.try_to_join(silo, OTHER_VERSION="1")
+        until(lambda: "install one version at both" in other.log.read_text(), "the refusal of another version")
+        time.sleep(seconds)
+        other.tell(signal.SIGTERM)
+        self.repair()
 
     def repair(self) -> None:
         """Start the coordinator and the silos that have died."""

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms.core.protocol import BROKEN_OFF, SiloLost
 from fedbnsl.algorithms.core.schema import pluralize
-from fedbnsl.algorithms.errors import RunCancelled, SilosUnavailable
+from fedbnsl.algorithms.errors import BadInput, RunCancelled, SilosUnavailable
 from fedbnsl.tasks.prefect_tasks import prefect_steps, task_logs
 from fedbnsl.tasks.rounds import MAX_SILO_TASKS, Orchestration
 from fedbnsl.tracking.mlflow.run import RunStart
@@ -34,10 +34,12 @@ from .engines.resuming import (
     check_pins,
     checkpoint_listener,
     interrupted_silos,
+    is_resumable,
     read_started,
     remove_checkpoint,
     resumed_from,
     run_lock,
+    to_continue,
     write_started,
 )
 from .engines.retention import RunRecord, write_record
@@ -149,10 +151,11 @@ def learn_from_silos(
 
     The checkpoint is removed, unless the run was broken off; such a run can be resumed.
     """
-    resumed = interrupted_silos(Path(str(settings.out))) if settings.resume else None
+    folder = Path(str(settings.out))
+    resumed = interrupted_silos(folder) if settings.resume else None
     changed_rows = repeat.changed_rows if repeat else 0
     with (
-        _lost_silos_are_unavailable(),
+        _unfinished_run_continues(folder),
         connect_silos(settings, orchestration, resumed, context.workers, changed_rows) as silos,
     ):
         tags = [settings.algorithm, settings.dataset, f"seed-{settings.seed}"]
@@ -170,12 +173,18 @@ def learn_from_silos(
 
 
 @contextmanager
-def _lost_silos_are_unavailable() -> Iterator[None]:
-    """Raise `SilosUnavailable` if silos are lost in the block outside of the rounds, which handle it themselves."""
+def _unfinished_run_continues(folder: Path) -> Iterator[None]:
+    """Errors of the block that may pass say how to continue the run in `folder`, if it has begun.
+
+    Raises `SilosUnavailable` if silos are lost outside of the rounds, which handle it themselves.
+    """
     try:
         yield
-    except SiloLost as loss:
-        raise SilosUnavailable(str(loss)) from None
+    except (BadInput, SiloLost) as raised:
+        error = SilosUnavailable(str(raised)) if isinstance(raised, SiloLost) else raised
+        if error.may_pass and is_resumable(folder):
+            error.args = (f"{error}; {to_continue(folder)}",)
+        raise error from None
 
 
 CANCELLED = "The run was cancelled: steps that are missing here were not done."

@@ -38,6 +38,8 @@ EPHEMERAL_SERVER = {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "
 """environment variables that keep the server of a single run from starting services that the run does not use"""
 TASK_LOGGER = "prefect.task_runs"
 """the name of the logger of task runs"""
+COMPLETED_LINE = "Finished in state Completed()"
+"""the line that Prefect logs at the end of each task run, at the level of lines on repetitions"""
 COUNT_OLD_RUNS = """SELECT COUNT(*) FROM flow_run WHERE parent_task_run_id IS NULL AND end_time < ?
     AND state_type IN ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED')"""
 COUNT_OLD_EVENTS = "SELECT COUNT(*) FROM events WHERE occurred < ?"

@@ -28,7 +28,7 @@ from prefect.runtime import deployment, flow_run
 
 from fedbnsl.tracking.staging import first_line
 
-from .prefect_internals import TASK_LOGGER, abandon_services
+from .prefect_internals import COMPLETED_LINE, TASK_LOGGER, abandon_services
 from .rounds import Cancellation, Orchestration, TaskName, may_pass
 
 RETRIES = 2
@@ -126,7 +126,8 @@ class StartedTask:
             elif futures.wait([self.ended.wrapped_future], seconds).not_done:
                 return None
             else:
-                state = self.ended.state
+                # The future's own `state` asks the server, on which a run must not depend.
+                state = self.ended.wrapped_future.result()
         except Exception as error:
             return first_line(error)
         return "" if state.is_completed() else state.message or f"a task run ended as {state.name}"
@@ -210,7 +211,10 @@ def _watching(flow_run_id: UUID, cancellation: Cancellation) -> Iterator[None]:
 
 
 class _Forwarding(logging.Handler):
-    """Passes the lines that Prefect logs about task runs on to `log`."""
+    """Passes the lines that Prefect logs about task runs on to `log`, except that a task run has completed.
+
+    Prefect shows the lines of all task runs on the page of the flow run, where these would hide the rounds.
+    """
 
     def __init__(self, log: Callable[[str, int, UUID], None]) -> None:
         super().__init__(logging.INFO)
@@ -218,9 +222,9 @@ class _Forwarding(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass on the text and level of a line, with the id of its task run; tracebacks are left out."""
-        run = getattr(record, "task_run_id", None)
-        if run is not None:
-            self._log(record.getMessage(), record.levelno, UUID(str(run)))
+        run, line = getattr(record, "task_run_id", None), record.getMessage()
+        if run is not None and line != COMPLETED_LINE:
+            self._log(line, record.levelno, UUID(str(run)))
 
 
 @contextmanager

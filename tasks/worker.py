@@ -17,8 +17,11 @@ from typing import Any
 import click
 from numba import njit
 
+from fedbnsl.data.folder.formats import has_query
+
 from .compile_notice import compile_notice
 from .fork_server import THREADS
+from .silo.heartbeat import Heartbeat
 from .silo.service import SiloService
 from .transport.cluster import host, hosted_services
 
@@ -52,7 +55,9 @@ def dask_setup(worker: Any, silos: tuple[str, ...], notice: bool) -> None:
     if notice:
         _NOTICE.enter_context(compile_notice(f" (silo {silos[0].partition('=')[0]})"))
     os.environ.update(THREADS)
-    host(worker, [SiloService(name, path) for name, path in parse_silo_options(silos).items()])
+    paths = parse_silo_options(silos)
+    heartbeat = Heartbeat(remote_rows=any(map(has_query, paths.values())))
+    host(worker, [SiloService(name, path) for name, path in paths.items()], heartbeat)
 
 
 def dask_teardown(worker: Any) -> None:

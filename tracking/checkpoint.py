@@ -39,10 +39,21 @@ class Checkpoint:
         return wire.decode(kind, self.server)
 
 
+class CheckpointNotWritten(BadInput):
+    """The checkpoint after a round could not be written, for instance because the disk is full."""
+
+    may_pass = True
+
+
 def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Write `checkpoint` to `path`; raises `OSError` as `replace_private` does, and the previous one then remains."""
+    """Write `checkpoint` to `path`; the previous one remains if it cannot be written: raises `CheckpointNotWritten`."""
     body = wire.encode(checkpoint)
-    replace_private(path, first_line(path) + hashlib.sha256(body).digest() + body)
+    try:
+        replace_private(path, first_line(path) + hashlib.sha256(body).digest() + body)
+    except OSError as error:
+        raise CheckpointNotWritten(
+            f"{path}: the checkpoint cannot be written ({error.strerror}): make room on the disk"
+        ) from None
 
 
 def load(path: Path) -> Checkpoint:

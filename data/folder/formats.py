@@ -155,6 +155,11 @@ def part_files(folder: Path) -> list[Path]:
     return [one for one in visible(folder) if one.is_file()]
 
 
+def has_query(path: Path) -> bool:
+    """Whether a database reads rows at `path`, a file or a folder."""
+    return any(kind_of(one) == "query" for one in (part_files(path) if path.is_dir() else [path]))
+
+
 def parquet_parts(folder: Path) -> list[Path]:
     """The Parquet files of a silo's `folder`, sorted by name, whose rows follow each other."""
     return [one for one in part_files(folder) if one.suffix == ".parquet"]

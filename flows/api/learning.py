@@ -30,7 +30,7 @@ from fedbnsl.data.folder.folder import files_of, read_folder, write_folder
 from fedbnsl.tracking.outputs import write_outputs
 
 from ..engines.inline import job_inline, run_inline
-from ..engines.resuming import run_lock
+from ..engines.resuming import repeated, run_lock
 from ..job.check import check, check_options
 from ..job.reading import reading_of
 from ..job.run import Listener
@@ -374,9 +374,10 @@ def _learn_inline(
 
 def _learn_with_prefect(settings: LearnSettings, listeners: tuple[Listener, ...]) -> Learned:
     prepare_environment()
-    settings = settings.named()
-    check_out(Path(str(settings.out)))
-    precheck(settings)
+    settings = repeated(settings.named())
+    if not settings.resume:
+        check_out(Path(str(settings.out)))
+        precheck(settings)
     try:
         finished = learn_with_prefect(settings, *listeners)
     except ModuleNotFoundError as error:

@@ -21,6 +21,7 @@ from .options_from_model import options_from_model
 
 if TYPE_CHECKING:
     from fedbnsl.data.federated import FederatedData
+    from fedbnsl.tracking.outputs import OutputsNotWritten
     from fedbnsl.tracking.result import CompletedRun
 
 Check = Callable[[LearnSettings, "FederatedData | None"], None]
@@ -49,9 +50,10 @@ def run_learn(
     the run can be continued end with the command to do so. If the files of the result cannot be written, its edges are
     printed nevertheless.
     """
+    from fedbnsl.tracking.outputs import OutputsNotWritten
     from fedbnsl.tracking.staging import expiring
 
-    from ..engines.resuming import repeated, resume_settings
+    from ..engines.resuming import repeated, resume_settings, to_continue
     from ..terminal.summary import as_document, show_result
 
     check_engine(engine)
@@ -65,9 +67,8 @@ def run_learn(
     findings = not (as_json or quiet)
     try:
         finished = learn_and_show(settings, engine=engine, server=server, show_findings=findings, progress=not quiet)
-    except BadInput as error:
-        if error.may_pass:
-            salvage(error, Path(str(settings.out)), as_json=as_json)
+    except OutputsNotWritten as error:
+        print_unwritten(error, Path(str(settings.out)), as_json=as_json)
         raise
     if as_json:
         print(as_document(finished), end="")
@@ -82,29 +83,16 @@ def run_learn(
         raise RunCancelled(f"the run was cancelled; {to_continue(finished.folder)}")
 
 
-def to_continue(folder: Path) -> str:
-    """The end of a line on an unfinished run in `folder`: the command that continues it."""
-    return f"to continue: fedbnsl learn --resume {folder}"
-
-
-def salvage(error: BadInput, folder: Path, *, as_json: bool) -> None:
-    """Print a result whose files could not be written; if `folder` has an unfinished run, `error` says how to continue.
-
-    The result is printed as its edges or as a JSON document.
-    """
-    from fedbnsl.tracking.outputs import OutputsNotWritten
+def print_unwritten(error: OutputsNotWritten, folder: Path, *, as_json: bool) -> None:
+    """Print the result that could not be written to `folder`, as its edges or as a JSON document."""
     from fedbnsl.tracking.result import CompletedRun
 
-    from ..engines.resuming import is_resumable
     from ..terminal.summary import as_document, show_edges
 
-    if isinstance(error, OutputsNotWritten):
-        if as_json:
-            print(as_document(CompletedRun(error.result, folder)), end="")
-        else:
-            show_edges(error.result.edges)
-    if is_resumable(folder):
-        error.args = (f"{error}; {to_continue(folder)}",)
+    if as_json:
+        print(as_document(CompletedRun(error.result, folder)), end="")
+    else:
+        show_edges(error.result.edges)
 
 
 def learn_and_show(

@@ -27,6 +27,8 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
     Raises `BadInput`, before it connects to the coordinator, if the file or the rows cannot be used.
     """
     from fedbnsl.algorithms import registry
+    from fedbnsl.data.folder.formats import has_query
+    from fedbnsl.tasks.silo.heartbeat import Heartbeat
     from fedbnsl.tasks.transport import channel
     from fedbnsl.tasks.transport.configuration import read_silo_file
     from fedbnsl.tasks.transport.hosted_silo import HostedSilo
@@ -44,10 +46,16 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
     readers = file.readers(log_line)
     silo = HostedSilo(file, readers, log_line, name, data)
     answers = within_seconds(silo.answer, file.call_seconds, log_line)
+    remote = file.cluster is not None or has_query(file.data)
+    heartbeat = Heartbeat(remote_rows=remote, reader_seconds=readers.cpu_seconds)
     try:
         described_rows(file, readers.map)
         registry.prepare_messages()
-        run_until_signal(lambda: channel.serve_silo(file.name, file.coordinator, file.identity, answers, log_line))
+        run_until_signal(
+            lambda: channel.serve_silo(
+                file.name, file.coordinator, file.identity, answers, log_line, heartbeat=heartbeat
+            )
+        )
     finally:
         silo.close()
         readers.close()

@@ -147,6 +147,11 @@ def is_resumable(folder: Path) -> bool:
     return (folder / STARTED).exists()
 
 
+def to_continue(folder: Path) -> str:
+    """The end of a line on an unfinished run in `folder`: the command that continues it."""
+    return f"to continue: fedbnsl learn --resume {folder}"
+
+
 def _portable(settings: LearnSettings, folder: Path) -> dict[str, Any]:
     """The settings of the run in `folder` as JSON, with absolute paths."""
     return settings.model_dump(mode="json") | {

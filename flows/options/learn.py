@@ -191,7 +191,7 @@ class LearnOptions(Options):
     """Minimum number of silos: the run continues without unresponsive silos as long as N remain. Default: all silos
     must be present at the start, and later as many as the algorithm needs."""
     silo_patience: Annotated[Positive, OnCommandLine(value="SECONDS")] = Field(default=60.0, title="Patience (s)")
-    """Seconds without a sign of life after which a silo is lost."""
+    """Seconds without a sign of life, or without progress, after which a silo is lost."""
 
     @field_validator("bootstrap")
     @classmethod

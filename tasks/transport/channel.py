@@ -21,6 +21,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import BadInput, SilosUnavailable, foreign_text
 
+from ..silo.heartbeat import Heartbeat
 from ..silo.messages import PROTOCOL_VERSION, MethodCall
 from .certificates import COORDINATOR, Identity, holder_of
 from .configuration import Endpoint, FederationFile
@@ -133,6 +134,8 @@ class Connection:
     def __init__(self, stream: TlsStream, limits: ConnectionLimits) -> None:
         self._stream, self._limits = stream, limits
         self._patience = limits.first_seconds
+        self.heartbeats: Callable[[], int] = itertools.count().__next__
+        """the number of heartbeats so far; a ping is sent if it has grown"""
         self.reads = 0
         """number of reads so far: it changes with each ping of the other side, and while a long frame arrives"""
         self._sending = asyncio.Lock()
@@ -205,8 +208,12 @@ class Connection:
             await self.send(await self._outbox.get())
 
     async def _ping(self) -> None:
+        sent = -1
         while True:
-            await self.send(None)
+            count = self.heartbeats()
+            if count != sent:
+                await self.send(None)
+                sent = count
             await asyncio.sleep(self._limits.ping_seconds)
 
     def close(self) -> None:
@@ -261,17 +268,19 @@ async def serve_silo(
     log: Callable[[str], None],
     reconnect_seconds: float = 3.0,
     limits: ConnectionLimits = LIMITS,
+    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Answer the calls of the relay at `where` by `answer` in one thread, until this task is cancelled.
 
-    Reconnects after a lost connection. The reason for a failure to join is logged once. If `answer` raises an
-    exception, only its type is logged, and the connection is closed.
+    Reconnects after a lost connection, but not while a call makes no progress. The reason for a failure to join is
+    logged once. If `answer` raises an exception, only its type is logged, and the connection is closed.
     """
-    last_reason, thread = "", ThreadPoolExecutor(1)
+    last_reason, thread, heartbeat = "", ThreadPoolExecutor(1), heartbeat or Heartbeat()
 
     def logged_answer(content: bytes) -> bytes:
         try:
-            return answer(content)
+            with heartbeat.answering():
+                return answer(content)
         except Exception as error:  # its text may contain rows
             log(f"silo {name}: {type(error).__name__} while it answered a call")
             raise ConnectionError from None
@@ -287,6 +296,7 @@ async def serve_silo(
         else:
             last_reason = ""
             log(f"silo {name} has joined {where.tls}")
+            connection.heartbeats = heartbeat.count
             calls: asyncio.Queue[Parcel] = asyncio.Queue()
             try:
                 with contextlib.suppress(OSError, ValueError):
@@ -296,7 +306,12 @@ async def serve_silo(
             finally:
                 connection.close()
             log(f"silo {name}: connection to {where.tls} lost; reconnecting")
+        count = heartbeat.count()
         await asyncio.sleep(reconnect_seconds)
+        if heartbeat.count() == count:
+            log(f"silo {name}: a call makes no progress, as if a disk did not respond; it reconnects afterwards")
+        while heartbeat.count() == count:
+            await asyncio.sleep(reconnect_seconds)
 
 
 async def _receive_calls(connection: Connection, calls: "asyncio.Queue[Parcel]") -> None:

@@ -5,7 +5,8 @@ whose messages are pickles, but by `relay.py`.
 
 A worker is a process with one thread. If a worker dies, Dask's nanny process restarts it. A worker has the services of
 its silos as an attribute, and announces each silo by a resource `silo:<name>`. `DaskTransport` pins each call to the
-worker that hosts the silo. There, `on_worker` looks up the service.
+worker that hosts the silo. There, `on_worker` looks up the service. The count of the worker's heartbeats is one of its
+metrics.
 """
 
 import contextlib
@@ -24,11 +25,12 @@ from fedbnsl.algorithms.errors import SilosUnavailable
 from fedbnsl.tracking.staging import first_line
 
 from ..fork_server import THREADS, fork_server, scripts_not_repeated
+from ..silo.heartbeat import Heartbeat
 from ..silo.messages import MethodCall, answer
 from ..silo.service import SiloService
 from .federation import Liveness, PackedAnswer, transport_errors
 
-SERVICES_ATTRIBUTE = "fedbnsl_silos"
+SERVICES_ATTRIBUTE, HEARTBEATS = "fedbnsl_silos", "fedbnsl_heartbeats"
 
 
 def resource(silo: str) -> str:
@@ -36,10 +38,12 @@ def resource(silo: str) -> str:
     return f"silo:{silo}"
 
 
-def host(worker: Any, services: Iterable[SiloService]) -> None:
-    """Attach `services` to a Dask `worker` that is starting, and announce each as a resource."""
+def host(worker: Any, services: Iterable[SiloService], heartbeat: Heartbeat) -> None:
+    """Attach `services` and `heartbeat` to a Dask `worker` that is starting, and announce each silo as a resource."""
     hosted = {service.name: service for service in services}
     setattr(worker, SERVICES_ATTRIBUTE, hosted)
+    setattr(worker, HEARTBEATS, heartbeat)
+    worker.metrics[HEARTBEATS] = lambda _: heartbeat.count()
     for silo in hosted:
         worker.state.total_resources.setdefault(resource(silo), 1)
         worker.state.available_resources.setdefault(resource(silo), 1)
@@ -55,7 +59,9 @@ def on_worker(silo: str, packed: bytes) -> bytes:
     """The answer of `silo` to the call in `packed`; runs on the Dask worker that hosts the silo."""
     from distributed import get_worker
 
-    return answer(hosted_services(get_worker())[silo], packed)
+    worker = get_worker()
+    with getattr(worker, HEARTBEATS).answering():
+        return answer(hosted_services(worker)[silo], packed)
 
 
 QUIET: dict[str, Any] = {
@@ -136,12 +142,12 @@ def connected_workers(client: Any) -> dict[str, dict[str, Any]]:
     return dict(client.sync(client.scheduler.identity, n_workers=-1)["workers"])
 
 
-def hosted_silos(client: Any) -> dict[str, tuple[str, float]]:
-    """The silos that workers host at this moment, sorted: the worker's address and the time of its last heartbeat."""
+def hosted_silos(client: Any) -> dict[str, tuple[str, int]]:
+    """The silos that workers host at this moment, sorted: the worker's address and its number of heartbeats."""
     prefix = resource("")
     return dict(
         sorted(
-            (name.removeprefix(prefix), (address, worker["last_seen"]))
+            (name.removeprefix(prefix), (address, worker["metrics"][HEARTBEATS]))
             for address, worker in connected_workers(client).items()
             if worker["status"] == "running"
             for name in worker["resources"]
@@ -196,13 +202,10 @@ class DaskTransport:
         return tuple(self._hosted())
 
     def silence(self) -> Mapping[str, float]:
-        """The seconds since the worker of each hosted silo has sent a heartbeat; workers send two per second.
-
-        The heartbeats of a worker come from its main thread; its solves run in another one.
-        """
+        """The seconds since the worker of each hosted silo has sent a heartbeat; workers send two per second."""
         return self.liveness.look(self._hosted)
 
-    def _hosted(self) -> dict[str, tuple[str, float]]:
+    def _hosted(self) -> dict[str, tuple[str, int]]:
         """The hosted silos; none if the scheduler does not respond."""
         with contextlib.suppress(SiloLost, TimeoutError), transport_errors("the scheduler"):
             return hosted_silos(self.client)

@@ -188,7 +188,7 @@ CHECK_SECONDS = 1.0
 class Liveness:
     """For how long each connected silo has given no sign of life.
 
-    A sign of life is whatever changes with each heartbeat of a silo, such as the time of the last one. Silos send
+    A sign of life is whatever changes with each heartbeat of a silo, such as their number. Silos send
     heartbeats from another thread than the one that computes; compiled functions release Python's lock meanwhile.
     Time in which nobody looks counts as one look only: an observer that was itself suspended has heard nobody, and
     must not give up everybody. Any thread may look.

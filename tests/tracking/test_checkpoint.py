@@ -1,3 +1,4 @@
+import errno
 import os
 from dataclasses import dataclass
 
@@ -6,7 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.tracking.checkpoint import Checkpoint, load, save
+from fedbnsl.tracking.checkpoint import Checkpoint, CheckpointNotWritten, load, save
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,10 @@ def test_a_crash_leaves_the_last_checkpoint(tmp_path, monkeypatch, step):
     save(path, checkpoint(1)[0])
 
     def crash(*arguments):
-        raise OSError("killed")
+        raise OSError(errno.EIO, "killed")
 
     monkeypatch.setattr(os, step, crash)
-    with pytest.raises(OSError, match="killed"):
+    with pytest.raises(CheckpointNotWritten, match="killed"):
         save(path, checkpoint(2)[0])
     monkeypatch.undo()
     assert load(path).number == 1
@@ -86,8 +87,10 @@ def test_a_full_disk_is_said_with_the_name_of_the_file_and_the_last_checkpoint_i
     path = tmp_path / "checkpoint.bin"
     save(path, checkpoint(1)[0])
     (tmp_path / f".checkpoint.bin-{os.getpid()}").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left on device") as full:
+    with pytest.raises(CheckpointNotWritten) as full:
         save(path, checkpoint(2)[0])
-    assert full.value.filename == str(path)
+    assert (
+        str(full.value) == f"{path}: the checkpoint cannot be written (No space left on device): make room on the disk"
+    )
     assert load(path).number == 1
     assert os.listdir(tmp_path) == ["checkpoint.bin"]

@@ -17,7 +17,7 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Reading
 from fedbnsl.data.folder.folder import read_folder, silo_files
-from fedbnsl.data.folder.formats import FORMATS, LISTED, ending_of, kind_of
+from fedbnsl.data.folder.formats import FORMATS, LISTED, ending_of, has_query, kind_of
 from fedbnsl.tasks.silo.service import SiloService
 
 HEADER = ["age", "dose", "smokes"]
@@ -311,3 +311,10 @@ def test_messages_list_the_formats():
     for name in (".xlsx", ".sav", ".dta", ".jsonl"):
         assert name in FORMATS
         assert name in LISTED
+
+
+def test_a_database_reads_the_rows_of_a_query_and_of_a_folder_with_one(tmp_path):
+    (tmp_path / "a.csv").touch()
+    assert not has_query(tmp_path)
+    (tmp_path / "b.sql").touch()
+    assert [has_query(one) for one in (tmp_path, tmp_path / "a.csv", tmp_path / "b.sql")] == [True, False, True]

@@ -1,4 +1,5 @@
 import inspect
+import os
 import re
 from pathlib import Path
 from typing import get_type_hints
@@ -11,7 +12,9 @@ import pytest
 from fedbnsl import learn, prepare
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.api.learning import LearnKeywords, errors_in_python
+from fedbnsl.flows.engines import resuming
 from fedbnsl.flows.options.learn import LearnOptions
+from fedbnsl.tracking.checkpoint import CheckpointNotWritten, load
 
 
 def test_learn_takes_a_folder_data_or_frames_and_gives_the_same(example):
@@ -73,6 +76,33 @@ def test_through_prefect_and_dask_it_gives_the_same(server, example, tmp_path):
     data = prepare("homogeneous", variables=4, silos=2, rows=20, seed=1)
     with pytest.raises(BadInput, match="the engine prefect reads a folder"):
         learn(data, engine="prefect")
+
+
+@pytest.mark.slow(60)
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_run_that_a_full_disk_has_stopped_is_continued_by_the_same_call(
+    server, example, tmp_path, monkeypatch, capsys
+):
+    """The checkpoint after round 3 finds no room; the call then makes no round twice and gives the same bits."""
+    out, save = tmp_path / "out", resuming.save
+
+    def full_at_round_3(path, checkpoint):
+        if checkpoint.number == 3:
+            path.with_name(f".{path.name}-{os.getpid()}").symlink_to("/dev/full")
+        save(path, checkpoint)
+
+    asked = {"algorithm": "notears-admm", "rounds": 4, "seed": 3}
+    with monkeypatch.context() as patch:
+        patch.setattr(resuming, "save", full_at_round_3)
+        with pytest.raises(CheckpointNotWritten) as stopped:
+            learn(example, engine="prefect", out=out, **asked)
+    why = f"{out / 'checkpoint.bin'}: the checkpoint cannot be written (No space left on device): make room on the disk"
+    assert str(stopped.value) == f"{why}; to continue: fedbnsl learn --resume {out}"
+    assert load(out / "checkpoint.bin").number == 2
+    continued = learn(example, engine="prefect", out=out, **asked)
+    assert f"continuing the unfinished run in {out}" in capsys.readouterr().err
+    assert list(continued.rounds["round"]) == [1, 2, 3, 4]
+    assert continued.weights.equals(learn(example, **asked).weights)
 
 
 def test_what_cannot_be_learned_from_is_bad_input(example):

@@ -34,9 +34,10 @@ def test_a_silo_serves_by_the_settings_of_its_file(workers, tmp_path, monkeypatc
     config.write_text("\n".join([f"workers = {workers}", "memory_gigabytes = 3", *said]))
     (place / "about.json").write_text('{"kind": "continuous"}')
 
-    async def run(name, where, identity, answers, log):
+    async def run(name, where, identity, answers, log, heartbeat):
         described = unpack_answer("describe", answers(MethodCall("describe").pack()))
         served.append((where, name, described.silo, described.rows, identity.holder()))
+        assert heartbeat.count() > 0
 
     def described(silo, path, declared, mapper, whole=source.describe_rows):
         readers.append((getattr(mapper, "__self__", None), path))

@@ -1,10 +1,12 @@
-"""A run of the command line in which a silo's process is stopped: `python frozen_process.py AT PIDS FILE learn ...`.
+"""A run of the command line in which a silo freezes: `python frozen_process.py AT PIDS ROWS FILE learn ...`.
 
 The process of silo-2 gets SIGSTOP before the first exchange whose method or part of the run is AT, in round 2 if it is
-a round. PIDS are the process ids of silos of owners as JSON; without any, silo-2 is on a worker of this machine. The
-process id and the time are written to FILE.
+a round. If ROWS, the path of its rows, is not empty, its disk hangs instead: a pipe takes the place of the rows. PIDS
+are the process ids of silos of owners as JSON; without any, silo-2 is on a worker of this machine. The process id and
+the time are written to FILE.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -34,14 +36,30 @@ def kinds(call):
     return {call.method, call.arguments[0].part} if late else {call.method}
 
 
-def stop_silo_before(at, pids, file):
+def hang(rows):
+    """Put a pipe, whose reader waits for ever, in the place of the file `rows`, which is kept beside it."""
+    rows.rename(rows.with_name(f".{rows.name}"))
+    os.mkfifo(rows)
+
+
+def release(rows):
+    """Undo `hang`; what waits for the pipe reads nothing."""
+    with contextlib.suppress(OSError):  # nobody waits
+        os.close(os.open(rows, os.O_WRONLY | os.O_NONBLOCK))
+    rows.with_name(f".{rows.name}").replace(rows)
+
+
+def stop_silo_before(at, pids, rows, file):
     """Stop the silo before the first exchange of the kind `at`."""
     ask = Roster.ask
 
     def asking(roster, calls, **how):
         if not file.exists() and any(at in kinds(call) for call in calls.values()):
             pid = process_of(roster.transport, pids)
-            os.kill(pid, signal.SIGSTOP)
+            if rows:
+                hang(Path(rows))
+            else:
+                os.kill(pid, signal.SIGSTOP)
             file.write_text(json.dumps([pid, time.time()]))
         return ask(roster, calls, **how)
 
@@ -49,6 +67,6 @@ def stop_silo_before(at, pids, file):
 
 
 if __name__ == "__main__":
-    at, pids, file, *words = sys.argv[1:]
-    stop_silo_before(at, json.loads(pids), Path(file))
+    at, pids, rows, file, *words = sys.argv[1:]
+    stop_silo_before(at, json.loads(pids), rows, Path(file))
     main(words)

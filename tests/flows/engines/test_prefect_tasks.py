@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 from prefect import flow
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.runtime import flow_run
 from prefect.states import Cancelling
@@ -92,6 +92,15 @@ def test_prefect_repeats_a_solve_whose_error_may_pass_and_logs_it(server, monkey
     assert {line_run for _, line_run in lines} == {run.id}
     assert sum("the line was cut" in line for line, _ in lines) == prefect_tasks.RETRIES
     assert not any("Traceback" in line for line, _ in lines)
+    assert not any("Completed" in line for line, _ in lines), "such a line of every task would hide those of the rounds"
+
+
+def test_the_end_of_a_solve_asks_nothing_of_the_server(server, monkeypatch):
+    """The server may be gone; each question would then be repeated for twenty seconds."""
+    asked = []
+    monkeypatch.setattr(SyncPrefectClient, "read_task_run", lambda *given, **options: asked.append(given))
+    _, result = in_flow(lambda steps, run_id: steps.solves("round 1")({"s": lambda: "solved"})["s"]())
+    assert (result, asked) == ("solved", [])
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Silos whose process is stopped while it stays connected, and silos that are slow but alive, in real processes."""
+"""Connected silos whose process is stopped or whose disk hangs, and slow but living silos, in real processes."""
 
 import asyncio
 import json
@@ -17,6 +17,7 @@ import pytest
 from fedbnsl.data.folder.folder import silo_files, write_folder
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.silo.ledger import ledger_of
+from tests.flows.engines.frozen_process import release
 from tests.flows.owners import Owners
 
 PATIENCE = 5
@@ -86,9 +87,9 @@ def silos(request, tmp_path):
         owners.stop()
 
 
-def command(*words, at="nothing", pids=(), file="stopped.json"):
+def command(*words, at="nothing", pids=(), rows="", file="stopped.json"):
     """Exit code and the lines on stderr of a run that stops silo-2 before the exchange `at`."""
-    program = [sys.executable, PROCESS, at, json.dumps(dict(pids)), file]
+    program = [sys.executable, PROCESS, at, json.dumps(dict(pids)), rows, file]
     done = subprocess.run(
         [str(word) for word in (*program, *words)], check=False, capture_output=True, text=True, timeout=300
     )
@@ -103,24 +104,34 @@ def resume(pid):
 
 @pytest.mark.slow(120)
 @pytest.mark.parametrize(
-    ("at", "run", "code"),
+    ("fault", "at", "run", "code"),
     [
-        ("describe", ["fed-pc", "--quorum", 3], 3),
-        ("round", ["dp-fed-sparse", "--epsilon", 8, "--quorum", 3], 3),
-        ("round", ["dp-fed-sparse", "--epsilon", 8, "--quorum", 2], 0),
-        ("diagnosis", ["fed-pc"], 0),
+        ("process", "describe", ["fed-pc", "--quorum", 3], 3),
+        ("process", "round", ["dp-fed-sparse", "--epsilon", 8, "--quorum", 3], 3),
+        ("process", "round", ["dp-fed-sparse", "--epsilon", 8, "--quorum", 2], 0),
+        ("process", "diagnosis", ["fed-pc"], 0),
+        ("disk", "describe", ["fed-pc", "--quorum", 3], 3),
+        ("disk", "round", ["dp-fed-sparse", "--epsilon", 8, "--quorum", 3], 3),
     ],
-    ids=["before round 1", "in round 2", "in round 2, with a quorum", "after the rounds"],
+    ids=[
+        "before round 1",
+        "in round 2",
+        "in round 2, with a quorum",
+        "after the rounds",
+        "disk, before round 1",
+        "disk, in round 2",
+    ],
 )
-def test_a_frozen_silo_is_lost_like_one_that_is_gone(silos, at, run, code, tmp_path):
+def test_a_frozen_silo_is_lost_like_one_that_is_gone(silos, fault, at, run, code, tmp_path):
     """A run without it, or with it after it has been continued, is not spoiled, and no round is charged twice."""
     out, file = tmp_path / "out", tmp_path / "stopped.json"
     words = ["learn", *silos.words, "--silo-patience", PATIENCE, "--out", out, "-a", *run]
-    left, said = command(*words, at=at, pids=silos.pids, file=file)
+    rows = silos.files["silo-2"] if fault == "disk" else ""
+    left, said = command(*words, at=at, pids=silos.pids, rows=rows, file=file)
     assert file.exists(), said
     pid, since = json.loads(file.read_text())
     seconds = time.time() - since
-    resume(pid)
+    release(rows) if rows else resume(pid)
     assert left == code, said
     assert seconds < WITHIN
     assert [line for line in said if FROZEN in line and line.startswith("note")] == [

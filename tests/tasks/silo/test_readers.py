@@ -62,6 +62,20 @@ def readers():
         one.close()
 
 
+def test_the_processor_time_of_readers_is_known(readers):
+    def spin(_):  # as a local function it is sent by value
+        from time import process_time
+
+        end = process_time() + 0.1
+        while process_time() < end:
+            pass
+
+    before = readers[2].cpu_seconds()
+    list(readers[2].map(spin, range(4)))
+    assert readers[2].cpu_seconds() >= before + 0.3
+    assert readers[1].cpu_seconds() == 0.0
+
+
 @pytest.fixture(scope="module")
 def trusted():
     """The certificates of an owner's cluster, which Dask's configuration names to its clients."""

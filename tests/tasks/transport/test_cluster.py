@@ -6,7 +6,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import SilosUnavailable
 from fedbnsl.tasks.transport import federation
-from fedbnsl.tasks.transport.cluster import DaskTransport, hosted_silos
+from fedbnsl.tasks.transport.cluster import HEARTBEATS, DaskTransport, hosted_silos
 from fedbnsl.tasks.transport.federation import wait_for_silos
 
 
@@ -27,7 +27,11 @@ class Told:
         assert n_workers == -1
         now = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
         workers = [
-            {"resources": {**{f"silo:{silo}": 1 for silo in silos}, "gpu": 1}, "status": status, "last_seen": 17.0}
+            {
+                "resources": {**{f"silo:{silo}": 1 for silo in silos}, "gpu": 1},
+                "status": status,
+                "metrics": {HEARTBEATS: 17},
+            }
             for silos, status in now
         ]
         return {"workers": {f"tls://{k}": worker for k, worker in enumerate(workers)}}
@@ -39,7 +43,7 @@ ONE = [(("a",), "running")]
 
 def test_silos_are_those_of_workers_that_are_running():
     assert tuple(hosted_silos(Told(BOTH))) == ("a", "b", "c")
-    assert hosted_silos(Told([*ONE, (("b",), "closing"), (("a",), "closing")])) == {"a": ("tls://0", 17.0)}
+    assert hosted_silos(Told([*ONE, (("b",), "closing"), (("a",), "closing")])) == {"a": ("tls://0", 17)}
 
 
 def test_silos_are_waited_for_while_patience_lasts(monkeypatch):

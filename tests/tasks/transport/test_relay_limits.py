@@ -17,6 +17,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import SilosUnavailable
 from fedbnsl.flows.cli.federation import init_federation
+from fedbnsl.tasks.silo.heartbeat import Heartbeat
 from fedbnsl.tasks.transport.channel import Connection, ConnectionLimits, Parcel, RelayClient, serve_silo
 from tests.hostile import hostile, memory
 from tests.tasks.transport.relay_peers import (
@@ -242,6 +243,28 @@ def test_a_silo_is_present_while_it_computes(folder):
         with relay.run_with("a") as run:
             assert run.submit("a", b"x").result(5) == b"x"
         assert sum("has joined" in line for line in relay.log) == 1
+
+
+def test_a_silo_whose_call_makes_no_progress_leaves_and_returns_when_it_goes_on(folder):
+    """Its connection ends with its heartbeats; as long as the call hangs, it does not look alive by joining again."""
+
+    class Hanging(Heartbeat):
+        hangs = False
+
+        def count(self):
+            return 0 if self.hangs else super().count()
+
+    heartbeat, log = Hanging(), []
+    with hub(folder, limits=SHORT) as relay, Loop() as own:
+        own.start(serve_silo("a", relay.where, identity_of(folder, "a"), digest, log.append, 0.05, SHORT, heartbeat))
+        eventually(lambda: "has joined" in relay.log[-1])
+        heartbeat.hangs = True
+        eventually(lambda: log and "a call makes no progress" in log[-1])
+        time.sleep(1.0)
+        assert sum("has joined" in line for line in relay.log) == 1
+        assert relay.log[-1] == "silo a has left"
+        heartbeat.hangs = False
+        eventually(lambda: "has joined" in relay.log[-1])
 
 
 def test_a_silent_relay_is_lost(folder):
