@@ -258,13 +258,17 @@ class Rule:
     """(rows by silo, number of columns) -> the number of cells of which the figure is a share, or None"""
 
 
-def uncompared_findings(silos: Sequence[str]) -> list[Finding]:
-    """The finding that the owners of `silos` allow no figure of a single silo, so that silos were not compared."""
+def uncompared_findings(silos: Sequence[str], *, numbers: bool) -> list[Finding]:
+    """The finding that the owners of `silos` allow no figure of a single silo, so that silos were not compared.
+
+    With `numbers` only, the errors of the model were not checked either, because this needs weights in the request.
+    """
+    unchecked = " Nor was it checked whether errors depend on causes, or rows on each other." if numbers else ""
     return [
         Finding(
             "silos not compared",
             f"The owners of {', '.join(silos)} allow only masked sums (level sums), so no silo was compared with the "
-            "others.",
+            f"others.{unchecked}",
             'Whether a silo disagrees is unknown; owners who want to know can set level = "trusted".',
         )
     ] * bool(silos)

@@ -143,10 +143,14 @@ def _checked_errors(run: Continued, session: Session, model: errors.Broadcast, n
 
 
 def _checked_linear_errors(linear: Continued, session: Session) -> ExchangeResult | None:
-    """The sums over the errors of the linear run; None for time series, with empty cells, and if no DAG is known."""
+    """The sums over the errors of the linear run; None if they are not checked.
+
+    That is so for time series, with empty cells, if no DAG is known, and if owners allow only sums that no number of
+    the coordinator enters, which a finding says (`uncompared_findings`).
+    """
     S, schema = linear.last.server.S, session.schema
     dag = dag_extension(linear.algorithm.structure(linear.last.server)).dag
-    if dag is None or schema.kind in SERIES or schema.gaps or linear.job.imputation_model.rows:
+    if dag is None or schema.kind in SERIES or schema.gaps or linear.job.imputation_model.rows or linear.job.at_sums:
         return None
     scales = np.sqrt(np.diag(S))
     checked = _checked_errors(linear, session, errors.fitted_model(S / np.outer(scales, scales), dag, scales), "errors")

@@ -334,7 +334,7 @@ def diagnose(
     capped = [
         *_graph_findings(session.schema, LearnedGraph(job, last, structure), None),
         *findings.apart_findings(job.pairs_apart(session.schema)),
-        *findings.uncompared_findings(job.at_sums),
+        *findings.uncompared_findings(job.at_sums, numbers=session.schema.kind == "continuous"),
     ]
     events = session.schema.kind == "events"
     # Experiments change mechanisms, which the diagnoses would report as deviating silos.

@@ -20,6 +20,7 @@ from fedbnsl.algorithms.diagnosis.findings import (
     scale_findings,
     silo_findings,
     table_fit_findings,
+    uncompared_findings,
 )
 from fedbnsl.algorithms.diagnosis.tables import start as table_start
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -261,3 +262,10 @@ def test_a_level_of_one_silo_is_no_shift(rows):
     tables["a"].loc[: rows - 1, "kind"] = "three"
     said = [one.message for one in learn(tables, bootstrap=0).result.diagnosed.findings]
     assert not any("kind=three" in sentence for sentence in said)
+
+
+def test_owners_that_allow_only_sums_leave_errors_unchecked():
+    (of_numbers,), (of_labels,) = (uncompared_findings(("clinic",), numbers=numbers) for numbers in (True, False))
+    assert "checked whether errors depend on causes" in of_numbers.message
+    assert "errors" not in of_labels.message
+    assert not uncompared_findings((), numbers=True)
