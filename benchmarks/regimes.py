@@ -1,10 +1,9 @@
-"""Regimes that no rule was tuned for: what the default finds, what it says, and what a pooled peer finds.
+"""Regimes that no rule was tuned for: what the default finds, and what it says.
 
 `python benchmarks/regimes.py` runs all tables, `--table NAME` one of them. Unless a line says otherwise: an ER graph
 with d = 20 and 30 edges, weights of .5 to 1.5, 4,000 rows over 8 silos of unequal size, columns in random order and
 units, ten seeds from 3000 on; rules were chosen on seeds from 100 to 105. CPU seconds are those of a whole run with its
-diagnosis, resamples and parameters, with compiled code already loaded. If causal-learn is installed, its BOSS on the
-pooled rows is the peer.
+diagnosis, resamples and parameters, with compiled code already loaded.
 """
 
 import time
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from measure import mean_and_sd, run_tables, show
-from misfit import distance, peer
+from misfit import distance
 from real import NOISES, dealt
 
 from fedbnsl import learn
@@ -26,7 +25,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, continuous, silo_names
 from fedbnsl.data.generators.random_graphs import random_dag
 
-SEEDS, PEER_SEEDS, CLEAN_SEEDS = range(3000, 3010), range(3000, 3002), range(4000, 4100)
+SEEDS, CLEAN_SEEDS = range(3000, 3010), range(4000, 4020)
 D, EDGES, ROWS, SILOS = 20, 30, 4000, 8
 Mechanism = Callable[[np.random.Generator, FloatArray, FloatArray, FloatArray], FloatArray]
 """(generator, values of the parents `[n, p]`, their weights `[p]`, errors `[n]`) -> values of the child `[n]`"""
@@ -311,12 +310,11 @@ def drawn(regime: Regime, seed: int) -> FederatedData:
 
 @dataclass(frozen=True)
 class Ran:
-    """One run of the default and of the peer on the same rows."""
+    """One run of the default."""
 
     seed: int
     shd_cpdag: float
     shd_skeleton: float
-    peer: float
     strong: int
     """number of edges with a strength above .9"""
     strong_right: int
@@ -338,7 +336,7 @@ def ran(regime: Regime, seed: int, algorithm: str = "auto", **options: Any) -> R
     try:
         result = learn(data, algorithm, **({"seed": seed, "bootstrap": None} | options)).result
     except BadInput as error:
-        return Ran(seed, np.nan, np.nan, np.nan, 0, 0, 0, 0, (), algorithm, time.process_time() - start, str(error))
+        return Ran(seed, np.nan, np.nan, 0, 0, 0, 0, (), algorithm, time.process_time() - start, str(error))
     spent = time.process_time() - start
     graph = result.structure.adjacency
     joined, true = graph | graph.T, truth | truth.T
@@ -347,13 +345,11 @@ def ran(regime: Regime, seed: int, algorithm: str = "auto", **options: Any) -> R
     if result.confidence is not None:
         strong = np.triu(joined & (result.confidence.strengths.strength > 0.9))
         arrows = (strong | strong.T) & graph & ~graph.T & (result.confidence.strengths.direction >= 0.8)
-    other = peer(data, seed) if seed in PEER_SEEDS and regime.variables == D else None
     in_class = cpdag(graph) if result.structure.kind == "dag" else graph
     return Ran(
         seed,
         distance(in_class, truth),
         float(np.triu(joined != true).sum()),
-        np.nan if other is None else distance(other, truth),
         int(strong.sum()),
         int((strong & true).sum()),
         int(arrows.sum()),
@@ -370,7 +366,7 @@ def shown(title: str, regimes: dict[str, Regime], seeds: Sequence[int], **option
     runs = {label: [ran(regime, seed, **options) for seed in seeds] for label, regime in regimes.items()}
     rows = []
     for label, of in runs.items():
-        ended, peers = [run for run in of if not run.refused], [run.peer for run in of if not np.isnan(run.peer)]
+        ended = [run for run in of if not run.refused]
         names = sorted({name for run in of for name in run.findings})
         rows.append(
             {
@@ -378,7 +374,6 @@ def shown(title: str, regimes: dict[str, Regime], seeds: Sequence[int], **option
                 "seeds": len(of),
                 "refused": len(of) - len(ended),
                 "CPDAG SHD": mean_and_sd([run.shd_cpdag for run in ended], 1) if ended else "",
-                f"BOSS, {len(PEER_SEEDS)} seeds": f"{np.mean(peers):.1f}" if peers else "",
                 "strong edges right": f"{sum(run.strong_right for run in of)}/{sum(run.strong for run in of)}",
                 "arrowheads right": f"{sum(run.arrows_right for run in of)}/{sum(run.arrows for run in of)}",
                 "findings": ", ".join(f"{name} {sum(name in run.findings for run in of)}" for name in names),

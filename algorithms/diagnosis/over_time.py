@@ -33,7 +33,7 @@ MIN_PEAK = 60.0
 """minimum ratio of a peak to its neighbours for a season"""
 MAX_MULTIPLE = 24
 """maximum ratio of the period of a season to that of its highest peak"""
-MIN_JOINT_CYCLES = 4
+MIN_JOINT_CYCLES = 3
 """minimum number of cycles of two seasons together"""
 MIN_CYCLES = 8
 """minimum number of cycles of a season in the stretch; slower waves cannot be distinguished from drift"""
@@ -123,7 +123,7 @@ def _joint_period(series: FloatArray, about: float) -> int:
     if ratio <= MIN_PEAK or rest.std() <= NO_SPREAD * series.std():
         return period
     both = int(np.lcm(period, _period(rest, n / peak)))
-    return both if both * MIN_JOINT_CYCLES <= n and _bic(series, both) < _bic(series, period) else period
+    return both if both * MIN_JOINT_CYCLES <= n else period
 
 
 def _detrended(series: FloatArray) -> FloatArray:

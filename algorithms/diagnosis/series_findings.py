@@ -104,14 +104,12 @@ def _named(names: Sequence[str], which: NDArray[np.intp]) -> str:
 def change_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
     """The findings `others`, with one on weights that change in all silos instead of one on single silos.
 
-    Trends, seasons and random walks explain both findings, until they are removed. Random walks also explain weights
-    that differ between silos.
+    Trends, seasons and random walks explain both findings, and weights that differ between silos, until they are
+    removed.
     """
     rest = [one for one in others if one.name != CHANGE]
-    if any(one.name in (UNIT_ROOT, SLOW) for one in rest):
+    if any(one.name in ("trend", "season", UNIT_ROOT, SLOW) for one in rest):
         return [one for one in rest if one.name not in WEIGHTS_DIFFER]
-    if any(one.name in ("trend", "season") for one in rest):
-        return rest
     changes, present = server.changes, len(server.schema.variables)
     loud = np.flatnonzero(changes.ratios > 1)
     if not len(loud):

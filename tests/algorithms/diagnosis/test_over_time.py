@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
+from fedbnsl import learn
 from fedbnsl.algorithms.diagnosis.over_time import LINE, MAX_T, _period, interpolated, seasons, trend_t_values
 from fedbnsl.data.federated import FederatedData, time_series
 from fedbnsl.data.folder.folder import write_folder
@@ -193,3 +194,23 @@ def test_a_season_has_its_fundamental_period_and_two_have_that_of_both(periods, 
 
 def test_the_hours_of_the_day_have_a_period_of_a_day():
     assert seasons(np.arange(3000.0)[:, None] % 24)[1][0] == 24
+
+
+def test_two_seasons_of_few_cycles_are_subtracted_together():
+    """The advice has the period of both, and with it no lagged edge is false."""
+    d, names = 4, tuple("abcd")
+    rng, tables = np.random.default_rng(0), {}
+    model = np.zeros((1, d, d))
+    model[0, 0, 0], model[0, 0, 1], model[0, 1, 2], model[0, 3, 3] = 0.5, 0.5, -0.5, 0.4
+    for silo in ("s0", "s1", "s2"):
+        times = np.arange(600)
+        waves = [2.5 * np.sin(2 * np.pi * times / period + rng.uniform(0, 6, (d, 1))).T for period in (7, 24)]
+        tables[silo] = svar(model, 600, rng) + sum(waves)
+    data = FederatedData(time_series(tables, dict.fromkeys(tables, (600,)), names), tables)
+    before = learn(data, bootstrap=0, parameters=False).result
+    (found,) = (one for one in before.diagnosed.findings if one.name == "season")
+    assert found.advice == "Learn again with --deseasonalise 168."
+    assert not {"weights differ", "silo with different weights"} & {one.name for one in before.diagnosed.findings}
+    after = learn(data, bootstrap=0, parameters=False, deseasonalise=168).result
+    assert not ((after.structure.lagged != 0).any(axis=0) & (model[0] == 0)).any()
+    assert ((before.structure.lagged != 0).any(axis=0) & (model[0] == 0)).sum() > 2
