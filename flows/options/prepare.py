@@ -534,7 +534,12 @@ class Sachs(DataRecipe):
     ] = False
     rows: Annotated[
         int | None,
-        Field(ge=2, title="Rows", description="Rows of the discrete data, all silos together; default: 853."),
+        Field(
+            ge=2,
+            title="Rows",
+            description="Number of rows, all silos together: cells drawn from the 853 of the first condition instead "
+            "of all 7466 cells, or rows of the discrete data (default: 853).",
+        ),
         OnCommandLine(value="N"),
     ] = None
     seed: Seed = 0
@@ -544,9 +549,7 @@ class Sachs(DataRecipe):
         from fedbnsl.data.networks.sachs import discrete_sachs, sachs
 
         if not self.discrete:
-            if self.rows is not None:
-                raise BadInput(f"rows is '{self.rows}': only discrete data are drawn, the table has 7466 cells")
-            return sachs(**self.arguments("discrete", "rows"))
+            return sachs(**self.arguments("discrete"))
         for name in ("by_condition", "truth", "transform", "center"):
             if getattr(self, name) != Sachs.model_fields[name].default:
                 raise BadInput(
