@@ -19,12 +19,14 @@ silos.
 `personal_structure` (our own method) weights the consensus by its fit to the silo's rows. The silo learns an order and
 selects parents (`moments/equal_variance.py`) from its own second moments plus κ times the second moments that the
 consensus implies, as if they came from additional rows. With κ = 0 the silo learns from its own rows only; with a large
-κ it adopts the consensus. Five-fold cross-validation on the silo's windows selects the price of a contemporaneous edge,
-which is low in dense networks, with κ = 0, and then κ. Selected together, a large κ would permit a low price: shrunk
-moments make many wrong edges harmless for prediction. Only the resulting weights leave the silo.
+κ it adopts the consensus. Five-fold cross-validation on the silo's windows selects κ and the price of a contemporaneous
+edge, which is low in dense networks. If the windows are few, it selects the price with κ = 0 first: together with a
+large κ, the lowest price would win, as shrunk moments make many wrong edges harmless for prediction. Only the resulting
+weights leave the silo.
 """
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +104,8 @@ TRIED_KAPPAS = (0.0, 0.5, 2.0, 8.0)
 """candidates for κ"""
 TRIED_PRICES = (0.1, 0.25, 0.5, 1.0)
 """candidates for the price of a contemporaneous edge, in units of the price of a lagged edge, `lagged_price`"""
+MIN_WINDOWS_PER_VARIABLE = 5
+"""with fewer windows per variable than this, the price of an edge is selected before κ"""
 FOLDS = 5
 PASSES = 5
 """maximum number of passes of moves that improve the order; during cross-validation there is one pass"""
@@ -129,8 +133,10 @@ def personal_structure(windows: FloatArray, consensus: FloatArray) -> FloatArray
                 losses[k] += ((rest[:, :d] - rest @ weights) ** 2).sum()
         return tried[int(np.argmin(losses))]
 
-    _, price = least_loss([(0.0, price) for price in TRIED_PRICES])
-    trust, _ = least_loss([(trust, price) for trust in (TRIED_KAPPAS if reachable else TRIED_KAPPAS[:1])])
+    prices: tuple[float, ...] = TRIED_PRICES
+    if n < MIN_WINDOWS_PER_VARIABLE * d:
+        prices = (least_loss([(0.0, price) for price in TRIED_PRICES])[1],)
+    trust, price = least_loss(list(product(TRIED_KAPPAS if reachable else TRIED_KAPPAS[:1], prices)))
     S = products / n
     mixed = (S + trust * implied_moments(S, consensus, noise)) / (1 + trust) if trust else S
     return fit_weights(mixed, n * (1 + trust), d, price, PASSES)
