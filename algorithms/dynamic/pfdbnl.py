@@ -20,7 +20,9 @@ silos.
 selects parents (`moments/equal_variance.py`) from its own second moments plus κ times the second moments that the
 consensus implies, as if they came from additional rows. With κ = 0 the silo learns from its own rows only; with a large
 κ it adopts the consensus. Five-fold cross-validation on the silo's windows selects κ and the price of a contemporaneous
-edge, which is low in dense networks. Only the resulting weights leave the silo.
+edge, which is low in dense networks. If the windows are few, it selects the price with κ = 0 first: together with a
+large κ, the lowest price would win, as shrunk moments make many wrong edges harmless for prediction. Only the resulting
+weights leave the silo.
 """
 
 from dataclasses import dataclass, replace
@@ -102,6 +104,8 @@ TRIED_KAPPAS = (0.0, 0.5, 2.0, 8.0)
 """candidates for κ"""
 TRIED_PRICES = (0.1, 0.25, 0.5, 1.0)
 """candidates for the price of a contemporaneous edge, in units of the price of a lagged edge, `lagged_price`"""
+MIN_WINDOWS_PER_VARIABLE = 5
+"""with fewer windows per variable than this, the price of an edge is selected before κ"""
 FOLDS = 5
 PASSES = 5
 """maximum number of passes of moves that improve the order; during cross-validation there is one pass"""
@@ -116,16 +120,23 @@ def personal_structure(windows: FloatArray, consensus: FloatArray) -> FloatArray
     noise = float(((windows[:, :d] - windows @ consensus) ** 2).mean())
     folds = np.array_split(np.arange(n), min(FOLDS, n))
     reachable = np.linalg.cond(np.eye(d) - consensus[:d]) < 1 / FLOOR
-    tried = list(product(TRIED_KAPPAS if reachable else TRIED_KAPPAS[:1], TRIED_PRICES))
-    losses = np.zeros(len(tried))
-    for left_out in folds:
-        rest = windows[left_out]
-        S, rows = (products - rest.T @ rest) / max(n - len(rest), 1), max(n - len(rest), 2)
-        implied = implied_moments(S, consensus, noise) if reachable else S
-        for k, (trust, price) in enumerate(tried):
-            weights = fit_weights((S + trust * implied) / (1 + trust), rows * (1 + trust), d, price, 1)
-            losses[k] += ((rest[:, :d] - rest @ weights) ** 2).sum()
-    trust, price = tried[int(np.argmin(losses))]
+
+    def least_loss(tried: list[tuple[float, float]]) -> tuple[float, float]:
+        """The pair of κ and price, of those `tried`, that predicts the folds left out best."""
+        losses = np.zeros(len(tried))
+        for left_out in folds:
+            rest = windows[left_out]
+            S, rows = (products - rest.T @ rest) / max(n - len(rest), 1), max(n - len(rest), 2)
+            implied = implied_moments(S, consensus, noise) if reachable else S
+            for k, (trust, price) in enumerate(tried):
+                weights = fit_weights((S + trust * implied) / (1 + trust), rows * (1 + trust), d, price, 1)
+                losses[k] += ((rest[:, :d] - rest @ weights) ** 2).sum()
+        return tried[int(np.argmin(losses))]
+
+    prices: tuple[float, ...] = TRIED_PRICES
+    if n < MIN_WINDOWS_PER_VARIABLE * d:
+        prices = (least_loss([(0.0, price) for price in TRIED_PRICES])[1],)
+    trust, price = least_loss(list(product(TRIED_KAPPAS if reachable else TRIED_KAPPAS[:1], prices)))
     S = products / n
     mixed = (S + trust * implied_moments(S, consensus, noise)) / (1 + trust) if trust else S
     return fit_weights(mixed, n * (1 + trust), d, price, PASSES)

@@ -1,7 +1,7 @@
 """Protein signalling in human T cells: 7466 cells, 11 proteins, nine conditions (Sachs et al., Science 308, 2005).
 
 The continuous table comes from the `cdt` 0.6.0 wheel (raw fluorescence, without logarithm), as in Fassy El Fehri et
-al., B.1.3. Ng & Zhang 2022, §6.3 draw 512 rows from the 853 rows of the first condition. The reference graphs in the
+al., B.1.3. The reference graphs in the
 literature disagree: `TRUTHS` has four graphs, with their sources. Wang, Ma & Wang 2023, §5.4 use discrete data instead,
 sampled from a published network.
 """
@@ -52,6 +52,8 @@ CONDITIONS = {
     "b2camp": 707,
 }
 """the nine conditions in the order of the file, with their numbers of rows; the first two have no interventions"""
+OBSERVATIONAL = CONDITIONS["cd3cd28"]
+"""number of cells of the first condition, from which Ng & Zhang 2022 draw"""
 
 # Arcs of all four graphs.
 COMMON = """Mek>Erk PKA>Akt PKA>Erk PKA>Jnk PKA>Mek PKA>P38 PKA>Raf PKC>Jnk PKC>Mek PKC>P38 PKC>Raf Plcg>PIP2 Raf>Mek"""
@@ -77,20 +79,28 @@ def sachs(
     truth: Truth = TRUTH,
     transform: Transform = TRANSFORM,
     center: bool = False,
+    rows: int | None = None,
 ) -> FederatedData:
     """The Sachs data in `silos` shuffled equal parts, or with its nine conditions as silos.
 
-    Fassy El Fehri et al., B.1.3 use three silos. The seed determines the shuffling. Values are raw by default;
-    `transform="log"` takes natural logarithms, and `center` then subtracts the mean over all 7466 cells, not the mean
-    of each silo. `about` records both options. Raises `BadInput` if the table is not installed, and for an unknown
-    truth or transform.
+    Fassy El Fehri et al., B.1.3 use three silos of all 7466 cells. Ng & Zhang 2022, §6.3 draw 512 `rows` from the 853
+    cells of the first condition for each run. The seed determines the draw and the shuffling. Values are raw by
+    default; `transform="log"` takes natural logarithms, and `center` then subtracts the mean over all cells, not the
+    mean of each silo. `about` records the options. Raises `BadInput` if the table is not installed, for an unknown
+    truth or transform, for more rows than cells, and for rows drawn by condition.
     """
     if transform not in get_args(Transform):
         raise BadInput(f"transform: {transform!r} is not one of {', '.join(get_args(Transform))}")
     if seed < 0:
         raise BadInput(f"seed: {seed} is less than 0")
+    if rows is not None and by_condition:
+        raise BadInput(f"rows is '{rows}': rows are drawn from the first condition alone, not by condition")
+    if rows is not None and rows > OBSERVATIONAL:
+        raise BadInput(f"rows is '{rows}': the first condition has {OBSERVATIONAL} cells")
     graph = sachs_truth(truth)
+    rng = np.random.default_rng(seed)
     values = sachs_table()
+    values = values if rows is None else values[rng.permutation(OBSERVATIONAL)[:rows]]
     values = np.log(values) if transform == "log" else values
     values = values - values.mean(axis=0) if center else values
     parameters: dict[str, Any] = {"transform": transform, "center": center, "truth": truth}
@@ -103,7 +113,9 @@ def sachs(
     if by_condition:
         about["parameters"] = {"by_condition": True, **parameters}
         return deal(values, graph.variables, _condition_rows(), graph, about, "sachs")
-    parts = equal(len(values), silos, np.random.default_rng(seed))
+    if rows is not None:
+        parameters["rows"] = rows
+    parts = equal(len(values), silos, rng)
     named = dict(zip(silo_names(silos), parts, strict=True))
     return deal(
         values,

@@ -353,7 +353,8 @@ class Sachs(DataRecipe):
     """Instead of dividing the cells, draw rows of three levels from the published network; its 17 edges are the
     truth."""
     rows: Annotated[int | None, Ge(2)] = None
-    """Rows of the discrete data, all silos together; default: 853."""
+    """Number of rows, all silos together: cells drawn from the 853 of the first condition instead of all 7466 cells, or
+    rows of the discrete data (default: 853)."""
     seed: Seed = 0
 
     def build(self) -> "FederatedData":
@@ -361,9 +362,7 @@ class Sachs(DataRecipe):
         from fedbnsl.data.networks.sachs import discrete_sachs, sachs
 
         if not self.discrete:
-            if self.rows is not None:
-                raise BadInput(f"rows is '{self.rows}': only discrete data are drawn, the table has 7466 cells")
-            return sachs(**self.arguments("discrete", "rows"))
+            return sachs(**self.arguments("discrete"))
         for name in ("by_condition", "truth", "transform", "center"):
             if getattr(self, name) != Sachs.model_fields[name].default:
                 raise BadInput(

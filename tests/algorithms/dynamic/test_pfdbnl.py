@@ -90,6 +90,16 @@ def test_a_silo_trusts_the_others_as_far_as_its_rows_bear_out():
     assert np.mean(harms) < 2
 
 
+def test_few_windows_do_not_fill_the_graph_with_wrong_edges():
+    """64 windows of 20 variables, and silos without common edges: their consensus must not make edges cheap."""
+    data, wrong, true = dynamic(20, 2, 64, 101, own_structures=True), 0, 0
+    for silo, table in data.tables.items():
+        edges = personal_structure(windows(table, (65,), 1), np.zeros((40, 20)))[:20] != 0
+        truth = data.silo_weights[silo][0] != 0
+        wrong, true = wrong + (edges & ~truth & ~truth.T).sum(), true + truth.sum()
+    assert wrong < 0.5 * true
+
+
 @pytest.fixture(scope="module")
 def own():
     return dynamic(5, 4, 40, 3, own_structures=True)

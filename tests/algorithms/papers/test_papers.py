@@ -5,6 +5,7 @@ tolerance of convergence is set to nearly zero, because the printed loops run fo
 """
 
 import json
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +17,10 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.knowledge import no_prior
 from fedbnsl.algorithms.core.protocol import rounds
-from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl, draw_participants
-from fedbnsl.algorithms.papers.fdbnl import fdbnl, pfdbnl
+from fedbnsl.algorithms.dynamic.pfdbnl import Acyclic, Pfdbnl, draw_participants, solve
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.papers.fdbnl import fdbnl, pfdbnl, windows
 from fedbnsl.algorithms.papers.fed_c2sl import chi_square, decides, fed_ci, pc
 from fedbnsl.algorithms.papers.fed_ges import fed_ges
 from fedbnsl.algorithms.papers.fed_sparse import fed_sparse
@@ -27,7 +30,8 @@ from fedbnsl.algorithms.score.families import no_families
 from fedbnsl.algorithms.score.ges import WARY, finish, search_from
 from fedbnsl.algorithms.score.knowledge_constraints import consistent_member
 from fedbnsl.algorithms.score.settings import ScoreSettings
-from fedbnsl.data.federated import time_series
+from fedbnsl.data.federated import discrete as discrete_schema
+from fedbnsl.data.federated import silo_names, time_series
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
@@ -55,7 +59,8 @@ def series(seed: int, silos: int = 3, d: int = 4, n: int = 150) -> dict[str, Any
 
 
 def scheme(tables: dict[str, Any]) -> Any:
-    return time_series(tables, {silo: (len(table),) for silo, table in tables.items()}, tuple("abcd"))
+    d = next(iter(tables.values())).shape[1]
+    return time_series(tables, {silo: (len(table),) for silo, table in tables.items()}, tuple("abcdef"[:d]))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -169,13 +174,65 @@ def test_the_program_of_ng_and_zhang(case: int) -> None:
 
 
 @pytest.mark.parametrize("case", range(3))
+def test_the_program_of_ng_and_zhang_for_mlps(case: int) -> None:
+    """Its graph depends on the random start, so wrong edges are compared: ours are no more than its worst start's.
+
+    Weights differ, because its silos start apart, and units that do not correspond cancel each other in the mean; its
+    ℓ₁ term is the sum of the weights, not of their absolute values.
+    """
+    one = frozen("notears_mlp_admm")[case]
+    tables = {f"s{k:02}": table for k, table in enumerate(np.split(np.array(one["rows"]), one["silos"]))}
+    names = tuple(f"x{v}" for v in range(len(one["rows"][0])))
+    truth = np.zeros((len(names), len(names)))
+    truth[tuple(np.array(one["truth"]).T)] = 1.0
+
+    def wrong(edges: Any) -> int:
+        graph = np.zeros(truth.shape)
+        graph[tuple(np.array(edges).T)] = 1.0
+        return int(compare(Structure(names, graph), Structure(names, truth))["shd"] or 0)
+
+    algorithm = registry.build(registry.specify("notears-mlp-admm", {"preset": "paper"}))
+    *_, last = rounds(algorithm, federate(tables, names))
+    found = np.argwhere(algorithm.structure(last.server).weights)
+    assert wrong(found) <= max(wrong(run["edges"]) for run in one["runs"])
+
+
+@pytest.mark.parametrize("case", range(3))
 def test_the_program_of_chen_ma_and_yue(case: int) -> None:
     """It stops once h vanishes, before the silos agree, and updates β with the W before the step."""
     one = frozen("fdbnl")[case]
     tables = {f"s{k}": np.array(table) for k, table in enumerate(one["tables"])}
     silos, d = len(tables), len(one["W"])
-    schema = time_series(tables, {silo: (len(table),) for silo, table in tables.items()}, tuple("abcdef"[:d]))
     terms = {"l1": one["lambda_w"] / silos, "lagged_price": one["lambda_a"] / one["lambda_w"], "rho1": 1.0 / silos}
-    _, server = run("fdbnl", schema, tables, lags=1, **terms)
+    _, server = run("fdbnl", scheme(tables), tables, lags=1, **terms)
     np.testing.assert_allclose(server.W, np.vstack([one["W"], one["A"]]), atol=0.03)
     np.testing.assert_array_equal(np.abs(server.W[:d]) > 0.3, np.abs(np.array(one["W"])) > 0.3)
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_the_program_of_pfdbnl(case: int) -> None:
+    """It agrees in round 1. Later, it draws each silo's network to zero (B̃_k = 0), and not to the consensus."""
+    one = frozen("pfdbnl")[case]
+    tables = {f"s{k}": np.array(table) for k, table in enumerate(one["tables"])}
+    _, server = run("pfdbnl", scheme(tables), tables, lags=1, rounds=1, local_steps=5000)
+    np.testing.assert_allclose(server.own, np.array(one["first"]), atol=1e-4)
+    for table, published in zip(tables.values(), one["third"], strict=True):
+        X, zero = windows(table, 1), np.zeros(np.shape(published))
+        acyclic = Acyclic(one["alpha"], one["rho1"])
+        own = solve(X.T @ X / len(X), zero, zero, 0.1, np.full(len(zero), 0.1), acyclic, 5000)
+        np.testing.assert_allclose(own, published, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_the_program_of_fed_c2sl(case: int) -> None:
+    """Its graph depends on the random projections, so the most frequent graphs of several seeds are compared."""
+    one = frozen("fed_c2sl")[case]
+    rows = np.array([[int(level) for level in row] for row in one["rows"]])
+    tables = dict(zip(silo_names(one["silos"]), np.array_split(rows, one["silos"]), strict=True))
+    names = tuple("abcdef"[: rows.shape[1]])
+    levels = {name: tuple("012"[: top + 1]) for name, top in zip(names, rows.max(axis=0), strict=True)}
+    schema = discrete_schema(tables, names, levels)
+    graphs = [run("fed-pc", schema, tables, projection_seed=seed)[0].adjacency != 0 for seed in range(5)]
+    found = Counter(tuple(map(tuple, np.argwhere(graph).tolist())) for graph in graphs)
+    published = max(one["runs"], key=lambda graph: graph["runs"])["edges"]
+    assert found.most_common(1)[0][0] == tuple(map(tuple, published))

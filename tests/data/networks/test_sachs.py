@@ -57,6 +57,18 @@ def test_nine_conditions_as_nine_silos():
 
 
 @needs_cdt
+def test_rows_are_drawn_without_repetition_from_the_first_condition():
+    """Each seed draws other cells, as each run of Ng & Zhang 2022, §6.3 does."""
+    first = {tuple(row) for row in sachs(1, 0, by_condition=True).tables["cd3cd28"]}
+    drawn = [np.concatenate(list(sachs(4, seed, rows=512).tables.values())) for seed in (0, 1)]
+    cells = [{tuple(row) for row in rows} for rows in drawn]
+    assert all(len(some) == len(rows) == 512 and some <= first for some, rows in zip(cells, drawn, strict=True))
+    assert len(cells[0] & cells[1]) < 400
+    centred = np.concatenate(list(sachs(4, 0, center=True, rows=512).tables.values()))
+    np.testing.assert_allclose(centred, drawn[0] - drawn[0].mean(axis=0))
+
+
+@needs_cdt
 @needs_shared
 def test_the_conditions_are_those_of_the_public_table():
     frame = pd.read_csv(SHARED / "sachs_continuous_7466.csv.gz")
@@ -116,6 +128,11 @@ def test_what_is_unknown_is_refused():
         ({"truth": "19"}, "truth: '19' is not one of 20, 18, 17, 17-fedc2sl"),
         ({"transform": "sqrt"}, "transform: 'sqrt' is not one of none, log"),
         ({"seed": -1}, "seed: -1 is less than 0"),
+        ({"rows": 854}, "rows is '854': the first condition has 853 cells"),
+        (
+            {"rows": 512, "by_condition": True},
+            "rows is '512': rows are drawn from the first condition alone, not by condition",
+        ),
     ):
         with pytest.raises(BadInput) as caught:
             sachs(**{"silos": 3, "seed": 0} | wrong)

@@ -101,7 +101,7 @@ WRONG = {
         ["sachs", "new", "--discrete", "--by-condition"],
         "by_condition is 'True': discrete data are drawn from one",
     ),
-    "rows of sachs": (["sachs", "new", "--rows", "100"], "rows is '100': only discrete data are drawn"),
+    "rows of sachs": (["sachs", "new", "--rows", "900"], "rows is '900': the first condition has 853 cells"),
     "skew": (
         ["split", "new", "--table", "words.csv", "--silos", "2", "--skew", "age"],
         "no column of labels 'age'; it has",
