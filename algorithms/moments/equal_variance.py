@@ -159,16 +159,19 @@ def _best_move(S, lagged, order, score, place, min_explained, most):  # type: ig
 def _improve_order(S, lagged, order, min_explained, most, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """`order` after at most `passes` passes that move each variable to its best position, until none moves."""
     d = len(order)
+    score, changed = np.empty(d), True
     for _ in range(passes):
         moved = False
         for mover in range(d):
-            score, before = np.empty(d), lagged.copy()
-            for j in order:
-                score[j] = score_of(S, j, before, min_explained, most)
-                before[j] = True
+            if changed:
+                before = lagged.copy()
+                for j in order:
+                    score[j] = score_of(S, j, before, min_explained, most)
+                    before[j] = True
             place = int(np.argmax(order == mover))
             to = _best_move(S, lagged, order, score, place, min_explained, most)
-            if to != place:
+            changed = to != place
+            if changed:
                 moved = True
                 others = np.concatenate((order[:place], order[place + 1 :]))
                 order = np.concatenate((others[:to], np.array([mover]), others[to:]))
