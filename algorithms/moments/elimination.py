@@ -9,7 +9,6 @@ candidates.
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
-from scipy.special import ndtri
 
 from ..compiled import njit
 from ..core.knowledge import Prior, no_prior
@@ -48,6 +47,8 @@ def backward_elimination(
 
     If there are many variables and rows, candidates with a small t-value are removed first.
     """
+    from scipy.special import ndtri  # imported late: most processes need no quantiles
+
     d, knowledge = len(S), prior or no_prior(len(S))
     least = float(np.expm1(price / rows))
     bound = MIN_CANDIDATE_T

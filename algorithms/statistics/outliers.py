@@ -19,7 +19,6 @@ in 16,000.
 """
 
 import numpy as np
-from scipy.special import chdtri
 
 from ..compiled import njit
 from ..core.schema import FloatArray, Schema, Transform
@@ -76,6 +75,8 @@ def screened(table: FloatArray, schema: Schema) -> FloatArray:
 
 def screen(table: FloatArray, schema: Schema, covariance: FloatArray) -> FloatArray:
     """`table` `[n_rows, d]` with NaN for the least likely number of each row, if it is unlikely under `covariance`."""
+    from scipy.special import chdtri  # imported late: most processes need no quantiles
+
     coding = coding_of(schema)
     mean = expected_moments(table, coding, covariance).mean
     numbers = ~np.array(coding.discrete, np.bool_)[coding.owners]

@@ -25,7 +25,6 @@ HOSTILE = ("=HYPERLINK(0)", "+1+1", "-2+3", "@SUM(1)", "\tx", "'=a")
 WRITES = re.compile(r"csv\.writer\(|\.to_csv\(|write_csv\(|DictWriter\(")
 FOR_PEOPLE = {
     "flows/benchmark/tables.py",
-    "flows/cli/features.py",
     "flows/inference/queries.py",
     "tracking/report/files.py",  # tests/tracking/test_outputs.py
     "data/folder/truth.py",

@@ -128,9 +128,7 @@ def test_the_log_of_the_run_tells_of_every_round_and_of_what_came_out(followed):
     assert "shd " in after
     assert f"report: {(finished.folder / 'report.html').absolute()}" in after
     assert f"MLflow: {finished.tracking_url}" in after
-    of_tasks = {log.task_run_id: log.message for log in logged if log.task_run_id is not None}
-    assert len(of_tasks) == 6 * ROUNDS + 3 * 6 + 1
-    assert set(of_tasks.values()) == {"Finished in state Completed()"}
+    assert len(said) == len(logged)  # no line for each task that has completed
 
 
 def all_task_runs(client, flow_run_filter, expected):
