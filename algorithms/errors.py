@@ -1,4 +1,4 @@
-"""Errors in the user's input, and helpers for their messages."""
+"""Errors in the user's input, and helpers for messages."""
 
 import re
 from collections.abc import Iterable
@@ -93,6 +93,25 @@ def escape_unprintable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode() for one in text)
+
+
+def pluralize(number: int, one: str, several: str = "") -> str:
+    """`number` with its noun, as in "1 round" and "2 rounds".
+
+    `one` is the singular, and `several` is the plural, by default the singular with an s.
+    """
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+MAX_LISTED = 6
+"""number of names that a sentence lists by default"""
+
+
+def listed(names: Iterable[str], most: int = MAX_LISTED) -> str:
+    """The first `most` of `names`, and the number of the remaining names."""
+    all_names = list(names)
+    more = f" and {len(all_names) - most} more" if len(all_names) > most else ""
+    return ", ".join(all_names[:most]) + more
 
 
 def choices_text(given: str, available: Iterable[str]) -> str:

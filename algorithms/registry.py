@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from fedbnsl.algorithms.core.spec import parse_settings
 
 from .core import wire
-from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
+from .core.protocol import Algorithm
+from .core.spec import AlgorithmSpec, Entry, Wrapper
 from .errors import BadInput, choices_text
 
 if TYPE_CHECKING:

@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.protocol import Algorithm, rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.dp_fed_sparse.plan import plan
 from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse
 from fedbnsl.algorithms.dp_fed_sparse.silo import SPREAD_CAP, clip_to_scale, residuals

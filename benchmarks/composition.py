@@ -17,8 +17,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.fed_pc import bounded_settings, max_exchanges, privacy_plan
 from fedbnsl.algorithms.constraint.orientation import FCI, PC
 from fedbnsl.algorithms.constraint.private_counts import sensitivity
+from fedbnsl.algorithms.core.protocol import Algorithm
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.dp_fed_sparse.plan import plan
 from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import SLACK, GumbelGaussian, gumbel_scale, shares_sensitivity

@@ -18,9 +18,9 @@ from measure import mean_and_sd, show
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.protocol import Algorithm, rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.structure import Structure

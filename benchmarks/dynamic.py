@@ -22,8 +22,7 @@ from measure import mean_and_sd, run, run_tables, show
 from measure_series import SEEDS, Cell, Maker, learn_series, over_series, series_table, with_units
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import Replies, SiloLost, Sparse, Traffic, rounds
-from fedbnsl.algorithms.core.spec import Algorithm
+from fedbnsl.algorithms.core.protocol import Algorithm, Replies, SiloLost, Sparse, Traffic, rounds
 from fedbnsl.algorithms.dynamic import lag_order
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import unstacked

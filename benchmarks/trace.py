@@ -119,7 +119,7 @@ def measure(folder: Path) -> dict[str, Any]:
     data = folder / "data"
     prepare("homogeneous", out=data, variables=6, silos=3, rows=200, seed=1)
     options = ("--engine", "inline", "--seed", "1")
-    places = {"parse_settings": "core/parsed_settings.py", "build": "admm/fed_sparse.py"}
+    places = {"parse_settings": "core/spec.py", "build": "admm/fed_sparse.py"}
     calls = dict.fromkeys(places, 0)
 
     def count_calls(frame: FrameType) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import EVENT_COLUMNS, Schema, pluralize
-from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.core.schema import EVENT_COLUMNS, Schema
+from fedbnsl.algorithms.errors import BadInput, pluralize, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT, share_class
 from fedbnsl.algorithms.statistics.outliers import without_far_cells

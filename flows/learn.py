@@ -15,8 +15,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms.core.protocol import BROKEN_OFF, SiloLost
-from fedbnsl.algorithms.core.schema import pluralize
-from fedbnsl.algorithms.errors import BadInput, RunCancelled, SilosUnavailable
+from fedbnsl.algorithms.errors import BadInput, RunCancelled, SilosUnavailable, pluralize
 from fedbnsl.tasks.prefect_tasks import prefect_steps, task_logs
 from fedbnsl.tasks.rounds import MAX_SILO_TASKS, Orchestration
 from fedbnsl.tracking.mlflow.run import RunStart

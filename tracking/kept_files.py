@@ -70,7 +70,7 @@ def _known(path: Path) -> Format:
 
 
 def require_format(path: Path, stated: object, error: type[BadInput] = BadInput) -> None:
-    """Raise `error` unless the file at `path`, which states this version, has the format that this version reads."""
+    """Raise `error` unless `stated`, the format that the file at `path` states, is the one that this version reads."""
     known = _known(path)
     if stated != known.version:
         raise error(

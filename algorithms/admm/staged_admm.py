@@ -1,6 +1,7 @@
 """Consensus ADMM with our additions to the papers' loop: scaled penalties, a refined order, a send threshold.
 
-Each addition sets the `Terms` of a round (`consensus.py`) and leaves the loop unchanged:
+A run passes through stages (`phases.py`). In each stage, the steps are those of `consensus.py` with other `Terms`, and
+messages have further fields. Only the fit without λ has its own steps (`fit_step`, `after_fit`). The additions:
 
 - scaling: penalties are measured in the variables' mean squares, which the silos send once;
 - order refinement: phases in which an order is fixed and improved (`phases.py`, `orders.py`), and weights are fitted
@@ -29,8 +30,18 @@ from .phases import EMPTY, Phase, Stage, first_phase, next_phase, remaining_supp
 from .problem import LinearModel, LinearProblem, replace_zeros
 from .settings import RefinedSettings
 
-# After a change of the free entries, ρ₂ is reset to a small value and grows by this factor per round to its old value.
 RHO2_TIGHTENING = 1.2
+"""the factor per round by which ρ₂ grows to its old value, after a change of the free entries has made it small"""
+W_STEPS = 5
+"""maximum number of steps of descent of the server in a round"""
+RHO2_FIXED_ORDER = 0.03
+"""ρ₂ once the order is fixed: the problem is then convex, and a looser consensus converges sooner"""
+MAX_DROP = 0.1
+"""largest entry of the silos' mean that an automatic λ at the server may set to zero in a round, λ/ρ₂"""
+MAX_FIT_NOISE = 0.05
+"""there is a fit without λ only if the noise in its weights, about √(2 ln d / n), is below this number"""
+LASSO_TOLERANCE_FACTOR = 3
+"""if a fit without λ follows, the lasso before the fit stops at this multiple of the tolerance"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,8 @@ class Broadcast(consensus.Broadcast):
     moves: Moves = field(default_factory=lambda: NO_MOVES)
     """moves in the settled order for the silos to evaluate"""
     relax: bool = False
-    """whether from now on λ is zero and only the nonzero entries of W are free"""
+    """whether from now on only the nonzero entries of W are free, and λ is zero; False in a fit of all entries that the
+    order allows, which has no λ either"""
     measure: bool = False
     """whether the silos must send the mean squared residuals under W"""
     variances: FloatArray = field(default_factory=lambda: EMPTY)
@@ -90,18 +102,6 @@ def summand(reply: Reply) -> FloatArray:
     )
 
 
-W_STEPS = 5
-"""maximum number of steps of descent of the server in a round"""
-RHO2_FIXED_ORDER = 0.03
-"""ρ₂ once the order is fixed: the problem is then convex, and a looser consensus converges sooner"""
-MAX_DROP = 0.1
-"""largest entry of the silos' mean that an automatic λ at the server may set to zero in a round, λ/ρ₂"""
-# The noise in weights fitted without λ is about √(2 ln d / n). There is a fit only if this noise is below this number.
-MAX_FIT_NOISE = 0.05
-# If a fit without λ follows, the lasso before the fit stops at this multiple of the tolerance.
-LASSO_TOLERANCE_FACTOR = 3
-
-
 @dataclass(frozen=True)
 class Server(consensus.Server):
     """The server's state: that of the papers' loop, the scale of the penalties, and the phase of the run."""
@@ -112,7 +112,7 @@ class Server(consensus.Server):
     """the unit of the penalties, `[m]`; ones until the first replies"""
     phase: Phase
     last: Stage
-    """the phase that the run ends with"""
+    """the last stage of the run"""
     full_rho2: float
     """ρ₂ before an order is fixed, and the limit of its growth afterwards"""
 
@@ -123,9 +123,9 @@ class Server(consensus.Server):
 
     @property
     def worth(self) -> float:
-        """The minimum decrease of the silos' summed variances for a move.
+        """The smallest decrease of the silos' summed variances for which a move is made: P·(d/n̄)·m.
 
-        Per silo it is d over the silos' mean number of rows, in units of the smallest mean square.
+        P is the number of silos, n̄ their mean number of rows, and m the smallest mean square.
         """
         d = len(self.variables)
         return d * self.silos / self.rows * self.silos * float(self.scale.min())
@@ -216,7 +216,7 @@ def open_server(
 
 
 def last_stage(shape: tuple[int, int], rows: int, l1: float, *, relax: bool) -> Stage:
-    """The phase that a run with parameters of this `shape` ends with.
+    """The last stage of a run with parameters of this `shape`.
 
     λ is removed only if `rows` are enough to fit weights rather than noise.
     """
@@ -313,11 +313,18 @@ def sparse(server: Server) -> Sparse | None:
 
 def server_terms(server: Server, model: LinearModel, l1_at_server: bool, settings: RefinedSettings) -> Terms:
     """The terms of the server's step."""
-    phase, prices = server.phase, model.penalty_factors(len(server.variables))
-    without, fits = phase.stage in (Stage.RELAXED, Stage.FITTED), phase.stage is Stage.FITTED
-    hold = 0.0 if fits else settings.send_threshold
-    l1 = 0.0 if without or not l1_at_server else server.l1
-    return Terms(server.rho2, l1, server.scale, phase.free, prices, phase.ordered, hold)
+    phase, factors = server.phase, model.penalty_factors(len(server.variables))
+    no_l1, fits = phase.stage in (Stage.RELAXED, Stage.FITTED), phase.stage is Stage.FITTED
+    send_threshold = 0.0 if fits else settings.send_threshold
+    return Terms(
+        rho2=server.rho2,
+        l1=0.0 if no_l1 or not l1_at_server else server.l1,
+        scale=server.scale,
+        free=phase.free,
+        prices=factors,
+        acyclic=phase.ordered,
+        send_threshold=send_threshold,
+    )
 
 
 def aggregate(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..core.spec import ANY_ROWS, OWN_ROWS, SERIES, Entry, always, lazy_factory
+from ..core.spec import ANY_ROWS, SERIES, UNMIXED_ROWS, Entry, always, lazy_factory
 
 MARKS = "once, the end marks of the silo's own graph; the server receives only sums"
 TESTS = (
@@ -129,7 +129,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Wang, Ma, Wang 2023, §5",
         disclosure=MARKS,
         maker=lazy_factory("constraint.settings:ConstraintSettings", "baselines.vote_on_graphs:pc_voting"),
-        kinds=OWN_ROWS,
+        kinds=UNMIXED_ROWS,
         message_size=all_marks,
         vote=True,
     ),
@@ -139,7 +139,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Wang, Ma, Wang 2023, §5",
         disclosure=MARKS,
         maker=lazy_factory("constraint.settings:ConstraintSettings", "baselines.vote_on_graphs:fci_voting"),
-        kinds=OWN_ROWS,
+        kinds=UNMIXED_ROWS,
         message_size=all_marks,
         vote=True,
     ),
@@ -149,7 +149,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Wang, Ma, Wang 2023, §5",
         disclosure=TESTS,
         maker=lazy_factory("constraint.settings:ConstraintSettings", "baselines.vote_on_tests:pc_cit_voting"),
-        kinds=OWN_ROWS,
+        kinds=UNMIXED_ROWS,
         varying_messages=True,
         message_size=all_tests,
     ),
@@ -159,7 +159,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Wang, Ma, Wang 2023, §5",
         disclosure=TESTS,
         maker=lazy_factory("constraint.settings:ConstraintSettings", "baselines.vote_on_tests:fci_cit_voting"),
-        kinds=OWN_ROWS,
+        kinds=UNMIXED_ROWS,
         varying_messages=True,
         message_size=all_tests,
     ),
@@ -193,7 +193,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Torrijos, Gámez, Puerta 2024, §4.1",
         disclosure="the arcs of the silo's own DAG, once",
         maker=lazy_factory("baselines.pooled:GesUnion", "ges_union"),
-        kinds=OWN_ROWS,
+        kinds=UNMIXED_ROWS,
         vote=True,
     ),
 }

@@ -93,11 +93,13 @@ def elect(poll: Poll, kind: Literal["cpdag", "pag"]) -> Structure:
     If no mark has a majority among the silos that join the pair, the mark is a circle, or a tail in a CPDAG. The result
     need not be the graph of any class. Scores are the shares of silos that join a pair.
     """
+    # A silo with an edge i, j has exactly one mark at j, so the sum of the votes is the number of silos with the edge.
     adjacent = poll.votes.sum(axis=0)
     majority = 2 * poll.votes > adjacent
     marks = np.where(majority[1], ARROW, np.where(majority[0] | (kind == "cpdag"), TAIL, CIRCLE))
     marks = np.where(2 * adjacent > poll.n_silos, marks, NO_EDGE)
     if kind == "cpdag":
+        # In the adjacency of a CPDAG, i → j has no entry [j, i]: the tail at i is dropped.
         marks = np.where((marks.T == ARROW) & (marks != ARROW), NO_EDGE, marks)
     return Structure(
         poll.variables, (marks if kind == "pag" else marks != NO_EDGE) * 1.0, kind, adjacent / max(poll.n_silos, 1)

@@ -143,7 +143,7 @@ def _private(settings: FederatedSettings, method: ConstraintMethod) -> Federated
     search: FederatedAlgorithm[Server, Any, Query, Summand] = federated_search(settings, method, choose)
 
     def open_server(schema: Schema) -> Server:
-        plan(schema.rows)
+        plan(schema.rows)  # for its errors: they are raised before any silo is asked
         return search.open_server(schema)
 
     return replace(

@@ -33,7 +33,7 @@ MIN_NOISE_DEVIATIONS = 3.0
 
 
 @dataclass(frozen=True)
-class Strata:
+class StratumTests:
     """The test statistics of each stratum, `[n_strata]`; all but `rows` are 0 in a stratum without a test."""
 
     statistic: FloatArray
@@ -50,25 +50,23 @@ def noisy_chi_square(tables: TableReader, tests: Tests, variance: float) -> Resu
 
     The strength is Tschuprow's T² minus the expected contribution of the noise. There may be no stratum in which two
     levels of X and two levels of Y have enough rows. In a test without Z, X or Y then counts as constant, and p = 1. In
-    a test given Z, the noise may hide levels, so p = 0.
+    a test given Z, the noise may hide levels, so the pair must not be separated: p = 0.
     """
     p, strength = np.where((tests[:, 2:] == PAD).all(axis=1), 1.0, 0.0), np.zeros(len(tests))
     for t, (x, y) in enumerate(tests[:, :2].tolist()):
-        stratum_tests = strata(tables.strata(t, (x, y)), variance)
-        dof = stratum_tests.dof.sum()
+        by_stratum = stratum_tests(tables.strata(t, (x, y)), variance)
+        dof = by_stratum.dof.sum()
         if dof == 0:
             continue
-        weight = np.divide(
-            stratum_tests.dof, stratum_tests.mean, out=np.zeros(len(stratum_tests.dof)), where=stratum_tests.dof > 0
-        )
-        spread = float(weight**2 @ stratum_tests.square)
-        p[t] = chdtrc(dof**2 / spread, weight @ stratum_tests.statistic * dof / spread)
-        excess = (stratum_tests.statistic - stratum_tests.mean + stratum_tests.dof).sum()
-        strength[t] = max(excess, 0.0) / np.sqrt(dof) / max(stratum_tests.rows.sum(), 1.0)
+        weight = np.divide(by_stratum.dof, by_stratum.mean, out=np.zeros(len(by_stratum.dof)), where=by_stratum.dof > 0)
+        spread = float(weight**2 @ by_stratum.square)
+        p[t] = chdtrc(dof**2 / spread, weight @ by_stratum.statistic * dof / spread)
+        excess = (by_stratum.statistic - by_stratum.mean + by_stratum.dof).sum()
+        strength[t] = max(excess, 0.0) / np.sqrt(dof) / max(by_stratum.rows.sum(), 1.0)
     return Results(p, strength)
 
 
-def strata(tables: FloatArray, variance: float) -> Strata:
+def stratum_tests(tables: FloatArray, variance: float) -> StratumTests:
     """The test statistics of the strata `tables` `[n_strata, |X|, |Y|]` with noise of this `variance` in each cell."""
     _, n_x, n_y = tables.shape
     all_rows = np.maximum(tables.sum(axis=(1, 2)), 0.0)
@@ -76,7 +74,7 @@ def strata(tables: FloatArray, variance: float) -> Strata:
     visible_y = tables.sum(axis=1) > MIN_NOISE_DEVIATIONS * np.sqrt(variance * n_x)
     tables = tables * visible_x[:, :, None] * visible_y[:, None, :]
     margin_x, margin_y = tables.sum(axis=2), tables.sum(axis=1)
-    usable = ((margin_x > 0) >= visible_x).all(axis=1) & ((margin_y > 0) >= visible_y).all(axis=1)
+    usable = (~visible_x | (margin_x > 0)).all(axis=1) & (~visible_y | (margin_y > 0)).all(axis=1)
     usable &= (visible_x.sum(axis=1) > 1) & (visible_y.sum(axis=1) > 1)
     rows = np.where(usable, margin_x.sum(axis=1), 1.0)
     expected = margin_x[:, :, None] * margin_y[:, None, :] / rows[:, None, None]
@@ -89,7 +87,7 @@ def strata(tables: FloatArray, variance: float) -> Strata:
     square = dof + 2 * noise * one_x * one_y + noise**2 * two_x * two_y
     statistic = deviations.sum(axis=(1, 2))
     statistic, dof, mean, square = (np.where(usable, values, 0.0) for values in (statistic, dof, mean, square))
-    return Strata(statistic, dof, mean, square, all_rows)
+    return StratumTests(statistic, dof, mean, square, all_rows)
 
 
 def _moments(margin: FloatArray, visible: NDArray[np.bool_], rows: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -75,7 +75,8 @@ class SeparatorSearch:
     pools: NDArray[np.bool_]
     """the variables from which the conditioning sets of each variable are drawn on this level, `[d, d]` by rows"""
     exhausted: NDArray[np.bool_]
-    """`[d, d]` by rows: the sets of a pair (i, j) within row i or within row j have all been tried, and are skipped"""
+    """sets already tried, which are skipped: for a pair (i, j), the subsets of row i and those of row j, `[d, d]`; in
+    the stage "possible-d-sep" these rows are the skeleton"""
     n_tried: NDArray[np.int64]
     """number of conditioning sets of this level that have been tried for each pair i < j, `[d, d]`"""
     strength: FloatArray
@@ -267,6 +268,7 @@ def _request_level(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch
 def _blocks(plan: SearchPlan, search: SeparatorSearch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Sets of variables (blocks), and the block that limits the conditioning sets of each pair (see `SubsetSource`)."""
     if search.stage == "possible-d-sep":
+        # `exhausted` is the skeleton. All paths between two neighbours are in the biconnected component of their edge.
         return biconnected(search.exhausted)
     return np.ones((1, len(search.joined)), np.bool_), np.zeros(search.joined.shape, np.int64)
 

@@ -14,7 +14,7 @@ If the targets are unknown, there is one sum for each condition (`experiments_of
 conditions are compared (`score/mechanisms.py`).
 
 If two sums differ only in the rows of a single silo, their difference discloses the sum over these rows.
-`smallest_group` is the smallest set of silos over which any linear combination of sums can be.
+`smallest_group` is the smallest set of silos whose rows a coordinator could isolate by adding and subtracting sums.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

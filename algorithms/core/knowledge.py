@@ -58,7 +58,10 @@ class Prior:
 
     @property
     def ordered(self) -> int:
-        """The number of variables that a search must order: all up to the last variable that may have parents."""
+        """The number of variables that a search must order: all up to the last variable that may have parents.
+
+        Variables without possible parents at the end, such as lagged columns, need no place.
+        """
         return int(np.flatnonzero(~self.parentless).max(initial=-1)) + 1
 
     @property

@@ -70,11 +70,6 @@ class Traffic:
         return Traffic(self.up + other.up, self.down + other.down, self.formula + other.formula)
 
 
-def no_basis(server: Any) -> tuple[str, ...]:
-    """No sentences, for algorithms whose assumptions do not depend on the data."""
-    return ()
-
-
 def dense_cost(message: Any) -> int:
     """The bytes of the arrays in `message` by the formula for dense messages, which has 8 bytes for each number.
 
@@ -84,17 +79,25 @@ def dense_cost(message: Any) -> int:
     return sum(8 * array.size for array in arrays if isinstance(array, np.ndarray))
 
 
-def no_measures(server: Any) -> dict[str, float]:
-    """No measures, for algorithms that do not measure their progress."""
-    return {}
-
-
 @dataclass(frozen=True)
 class Sparse:
     """Public positions at which the summands `[length]` of a round may be nonzero, as increasing indices."""
 
     positions: NDArray[np.int64]
     length: int
+
+
+# Defaults of `FederatedAlgorithm`, for functions that an algorithm does not need.
+
+
+def no_basis(server: Any) -> tuple[str, ...]:
+    """No sentences, for algorithms whose assumptions do not depend on the data."""
+    return ()
+
+
+def no_measures(server: Any) -> dict[str, float]:
+    """No measures, for algorithms that do not measure their progress."""
+    return {}
 
 
 def dense_summand(server: Any) -> Sparse | None:
@@ -200,6 +203,9 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
         return requested or (self.needs_secure_sum and len(schema.rows) > 1)
 
 
+Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
+
+
 class SiloLost(Exception):  # noqa: N818 - an event, not a programming error
     """Raised by a federation if silos did not reply in a round, and the run cannot continue without them."""
 
@@ -218,11 +224,7 @@ class Federation(Protocol):
         ...
 
     def exchange(
-        self,
-        algorithm: FederatedAlgorithm[Any, Any, Any, Any],
-        number: int,
-        broadcast: Any,
-        sparse: Sparse | None = None,
+        self, algorithm: Algorithm, number: int, broadcast: Any, sparse: Sparse | None = None
     ) -> tuple[Replies[Any], Traffic]:
         """Run `local_solve` with `broadcast` at every silo in round `number` (from 1); returns replies and traffic.
 
@@ -335,14 +337,17 @@ def rounds(
             )
             after = algorithm.dual_update(algorithm.aggregate(server, replies))
             converged = algorithm.converged(after)
-        except (SiloLost, RunCancelled) as reason:
-            yield _broken_off(Round(number - 1, server, Traffic(), "cancelled"), algorithm, reason)
+        except SiloLost as loss:
+            yield Round(number - 1, server, Traffic(), "silo lost", loss.silos, loss.reason)
+            return
+        except RunCancelled:
+            yield Round(number - 1, algorithm.interrupted(server), Traffic(), "cancelled")
             return
         lost = tuple(silo for silo in federation.schema.silos if silo not in replies.silos)
         server = after
         sent += traffic.total
         if converged:
-            outcome = "out of time" if isinstance(server, TimedState) and server.cut else "converged"
+            outcome = _converged_outcome(server)
         elif number >= algorithm.max_rounds:
             outcome = "out of rounds"
         else:
@@ -351,11 +356,9 @@ def rounds(
         yield Round(number, server, traffic, outcome, lost)
 
 
-def _broken_off(last: Round[Server], algorithm: "Algorithm", reason: SiloLost | RunCancelled) -> Round[Server]:
-    """The `last` finished round as the end of a run that was broken off for this `reason`."""
-    if isinstance(reason, SiloLost):
-        return replace(last, outcome="silo lost", lost=reason.silos, reason=reason.reason)
-    return replace(last, server=algorithm.interrupted(last.server))
+def _converged_outcome(server: Any) -> Outcome:
+    """The outcome of a run that has converged: "out of time" if a search has stopped at its limit."""
+    return "out of time" if isinstance(server, TimedState) and server.cut else "converged"
 
 
 class UnusableReply(BadInput):
@@ -416,12 +419,12 @@ def traffic_of(
     )
 
 
-def pack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], state: Any) -> bytes:
+def pack_state(algorithm: Algorithm, state: Any) -> bytes:
     """The fields of a silo's state that change from round to round, as bytes."""
     return wire.encode({name: wire.encode(getattr(state, name)) for name in algorithm.persisted_state})
 
 
-def unpack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], opened: Any, packed: bytes) -> Any:
+def unpack_state(algorithm: Algorithm, opened: Any, packed: bytes) -> Any:
     """`opened` (the result of `open_silo`) with the fields in `packed` restored."""
     hints = wire.field_types(type(opened))
     fields: dict[str, bytes] = wire.decode(dict, packed)
@@ -553,7 +556,7 @@ def sum_once(
     needs_secure_sum: bool = False,
     entry_units: Callable[[Schema, OnceBroadcast], FloatArray] | None = None,
 ) -> FederatedAlgorithm[SumServer, NDArray[Any], OnceBroadcast, Summand]:
-    """An algorithm of one sum over the silos that answer, which the rows alone determine.
+    """An algorithm of one exchange: the sum of parts that depend only on the silos' rows, over the silos that answer.
 
     Parameters
     ----------
@@ -579,9 +582,6 @@ def sum_once(
         entry_units=entry_units,
         needs_secure_sum=needs_secure_sum,
     )
-
-
-Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
 
 def silo_generator(seed: int, silo: str) -> np.random.Generator:

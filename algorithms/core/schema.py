@@ -1,8 +1,7 @@
 """The public schema of the data: the columns and their levels, the silos and their numbers of rows.
 
-In order: checks of variable names; `pluralize` for messages; names in CSV files; the imputation model that all silos
-estimate together before a run (`ImputationModel`); the `Schema`; and the number of lags for which the time series of
-all silos are long enough.
+An imputation model (`ImputationModel`) is part of the schema, because all silos estimate it together before a run. At
+the end: the number of lags for which the time series of all silos are long enough.
 
 Spreadsheets interpret some names in CSV files as formulas. So a name that begins with =, +, -, @, a tab or a carriage
 return is written with an apostrophe before it. A name that begins with apostrophes and then one of these characters
@@ -11,7 +10,7 @@ also gets one more apostrophe, so that reading restores every name.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -54,25 +53,6 @@ def check_names(place: str, names: Sequence[str]) -> None:
         if name in seen:
             raise BadInput(f"{place}: columns {seen[name]} and {number} have the same name {quoted(name)}")
         seen[name] = number
-
-
-def pluralize(number: int, one: str, several: str = "") -> str:
-    """`number` with its noun, as in "1 round" and "2 rounds".
-
-    `one` is the singular, and `several` is the plural, by default the singular with an s.
-    """
-    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
-
-
-MAX_LISTED = 6
-"""number of names that a sentence lists by default"""
-
-
-def listed(names: Iterable[str], most: int = MAX_LISTED) -> str:
-    """The first `most` of `names`, and the number of the remaining names."""
-    all_names = list(names)
-    more = f" and {len(all_names) - most} more" if len(all_names) > most else ""
-    return ", ".join(all_names[:most]) + more
 
 
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
@@ -161,10 +141,13 @@ class Schema:
     mixed data the columns without levels are continuous. For event sequences, the variables are the types of events,
     and each row of a silo's table is one event, with the columns `EVENT_COLUMNS`.
 
-    `stretches` has the lengths of each silo's unbroken stretches of time series, in the order of the rows of its table.
-    A stretch ends at a gap or at the end of a series. If a table has conditions, the stretches are the numbers of rows
-    of the conditions. For continuous rows pooled from several silos, they are these silos' numbers of rows. Other
-    tables have no stretches.
+    `stretches` divides the rows of each silo's table into consecutive parts, given by their lengths:
+
+    - time series: the unbroken stretches; one ends at a gap or at the end of a series;
+    - a table with conditions: the conditions;
+    - continuous rows pooled from several silos: these silos.
+
+    Other tables have none.
 
     `units` has, for each column, a power of two close to its standard deviation. In these units, numbers fit the
     fixed-point arithmetic of secure sums (`statistics/moments.py`). `units` is empty before the exchange that computes

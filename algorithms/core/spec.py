@@ -15,14 +15,15 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from ..errors import BadInput, choices_text
-from .protocol import FederatedAlgorithm
+from .protocol import Algorithm
 from .release import Releases
 from .schema import Kind, Schema
 from .wire import field_types
 
 ALGORITHMS_PACKAGE = __package__.rpartition(".")[0]
-OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
-ANY_ROWS: tuple[Kind, ...] = (*OWN_ROWS, "mixed")
+UNMIXED_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
+"""the kinds of tables whose columns are all labels or all numbers"""
+ANY_ROWS: tuple[Kind, ...] = (*UNMIXED_ROWS, "mixed")
 SERIES: tuple[Kind, ...] = ("time-series",)
 EVENTS: tuple[Kind, ...] = ("events",)
 Feature = Literal[
@@ -79,9 +80,6 @@ def lazy_factory(config: str, build: str = "build") -> Callable[[], Factory]:
     return factory
 
 
-Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
-
-
 @dataclass(frozen=True)
 class WrapperSpec:
     """A wrapper by its name in the registry, with its settings: a frozen dataclass."""
@@ -122,8 +120,8 @@ class Entry:
     takes: tuple[Feature, ...] = ()
     """the features that its data may have; refusals, `fedbnsl algorithms` and the documents follow from it"""
     prepares: bool = False
-    """whether it is an exchange before round 1 without which some data cannot be learned from; an owner who allows the
-    algorithm allows it"""
+    """whether this is a step before round 1 (not a learner) that some data require; an owner who allows a learner
+    allows such steps, too"""
     reach: int = 1
     """for time series, the number of earlier rows in a window for each lag of the settings"""
     fills: bool = False

@@ -2,12 +2,12 @@
 
 Each silo fits the regression of a variable on its parents (also lagged parents) to its own windows; a window is a row
 with its lagged rows. If the weights are constant, the products of parents and residuals have mean zero at every time.
-If the weights change, the sum of these
-products up to some time is far from zero (Nyblom 1989, "Testing for the constancy of parameters over time"; Zeileis &
-Hornik 2007, "Generalized M-fluctuation tests"). The test uses the sums up to each of `TIMES`, which are relative times
-in each unbroken series. The variances of these sums are estimated from the contributions of the rows (White 1980). So
-errors may have any distribution, and their variances may depend on the parents or on time. If residuals are
-autocorrelated, the variances are enlarged to the long-run variance (`long_run_ratio`).
+If the weights change, the sum of these products up to some time is far from zero (Nyblom 1989, "Testing for the
+constancy of parameters over time"; Zeileis & Hornik 2007, "Generalized M-fluctuation tests"). The test uses the sums up
+to each of `TIMES`, which are relative times in each unbroken series. The variances of these sums are estimated from the
+contributions of the rows (White 1980). So errors may have any distribution, and their variances may depend on the
+parents or on time. If residuals are autocorrelated, the variances are enlarged to the long-run variance
+(`long_run_ratio`).
 
 There are two tests. In the first test, the sums of all silos are added up, masked if the run is masked. This test finds
 weights that change equally in all silos, even with few rows in each silo. In the second test, each silo tests its own
@@ -130,7 +130,7 @@ def _means_of_parts(products: FloatArray, times: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Excess:
+class ChangeTests:
     """The test results of the tested variables."""
 
     ratios: FloatArray
@@ -139,7 +139,7 @@ class Excess:
     """the share of the series before the change, `[n_tested]`"""
 
 
-NO_CHANGES = Excess(np.empty(0), np.empty(0))
+NO_CHANGES = ChangeTests(np.empty(0), np.empty(0))
 
 
 def effective_windows(windows: float, S: FloatArray, parents: NDArray[np.intp], variables: int) -> float:
@@ -164,15 +164,15 @@ def hotelling_bound(k: int, windows: float, probability: float) -> float:
     return k * (free + k - 1) / free * float(fdtri(k, free, 1 - probability))
 
 
-def excess(
+def change_tests(
     sums: FloatArray,
     windows: float,
     parents: NDArray[np.bool_],
     variables: int,
     level: float,
     S: FloatArray | None = None,
-) -> Excess:
-    """The excess of the `sums` of `fluctuations` over `windows` rows.
+) -> ChangeTests:
+    """The test of each tested variable, from the `sums` of `fluctuations` and the number of `windows` in them.
 
     If no weight changes, any ratio is above 1 with a probability of `level`. `S` `[m, m]` has the second moments of the
     windows; without `S`, windows are assumed to be independent.
@@ -191,4 +191,4 @@ def excess(
             variances, begin = from_triangle(sums[begin : begin + k * (k + 1) // 2]), begin + k * (k + 1) // 2
             statistic = score @ np.linalg.pinv(variances, rcond=1e-9, hermitian=True) @ score
             ratios[at, time] = float(statistic) / bound
-    return Excess(ratios.max(axis=1), when[ratios.argmax(axis=1)])
+    return ChangeTests(ratios.max(axis=1), when[ratios.argmax(axis=1)])

@@ -45,10 +45,10 @@ from ..statistics.transforms import NORMAL_SCORES, transform_gain
 from .change import (
     CHANGE_FALSE_ALARMS,
     NO_CHANGES,
-    Excess,
+    ChangeTests,
+    change_tests,
     children_of,
     effective_windows,
-    excess,
     fluctuations,
     hotelling_bound,
     long_run_ratio,
@@ -177,7 +177,7 @@ class Server:
     """the value and the column of each figure of each silo, in sorted order; NaN for a lost silo"""
     owners: NDArray[np.int64]
     """the variable of each column of coded tables or, for time series, of each present column of windows, `[d]`"""
-    changes: Excess = NO_CHANGES
+    changes: ChangeTests = NO_CHANGES
     """for time series, the ratios to their bounds of the statistics for weights that change in all silos"""
     transform_gain: float = 0.0
     """gain in the strength of linear relations by the suggested transforms, in nats per row"""
@@ -360,7 +360,7 @@ def _over_time(silo: Silo, request: Broadcast) -> tuple[FloatArray, FloatArray]:
     parents, scales = request.parents, np.sqrt(_positive(request.within))
     sums = fluctuations(silo.table, silo.times, parents, silo.variables, scales, request.rows)
     level = CHANGE_FALSE_ALARMS / silo.silos
-    own = excess(sums, len(silo.table), parents, silo.variables, level, request.within)
+    own = change_tests(sums, len(silo.table), parents, silo.variables, level, request.within)
     change = (0.0, 0.0)
     if len(own.ratios):
         greatest, at = _greatest(own.ratios)
@@ -521,6 +521,6 @@ def aggregate(server: Server, replies: Replies[Summand]) -> Server:
     if variables < d:
         slots = silo_slots(len(schema.silos), len(SERIES_FIGURES)).size
         tested, level = replies.total[slots:-1], CHANGE_FALSE_ALARMS
-        changes = excess(tested, answered, server.parents, variables, level, server.within)
+        changes = change_tests(tested, answered, server.parents, variables, level, server.within)
     figures = by_silo(replies.total[:slots], replies, schema)
     return replace(server, figures=figures, changes=changes, transform_gain=gain)

@@ -2,9 +2,9 @@
 
 The test concerns each column A with empty cells and every other (coded) column B. Each silo computes the mean of B over
 the rows in which A is empty, minus the mean of B over all rows. The silo sends this difference times the number of
-these rows, and the variance of the product by chance. If the sum over the silos is many standard errors from zero,
-missingness in A depends on B. Then complete rows are a biased sample, and results are valid only if values are missing
-at random. The sum over silos is our own extension.
+these rows, and the variance that this product has if cells are empty at random. If the sum over the silos is many
+standard errors from zero, missingness in A depends on B. Then complete rows are a biased sample, and results are valid
+only if values are missing at random. The sum over silos is our own extension.
 """
 
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class Missingness(Settings):
 
 @dataclass(frozen=True)
 class Server:
-    """The public schema, and the sums `[3, d, D]`; empty before the exchange."""
+    """The public schema, and the sums `[3, d, D]` for d variables and D coded columns; empty before the exchange."""
 
     schema: Schema
     sums: FloatArray

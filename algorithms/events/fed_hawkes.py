@@ -29,8 +29,9 @@ from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, Summand
-from ..core.schema import FloatArray, Schema, pluralize
+from ..core.schema import FloatArray, Schema
 from ..core.settings import Count, Settings
+from ..errors import pluralize
 from ..graphs.dag import reachable
 from ..graphs.structure import Structure
 from ..privacy.disclosure_control import MIN_COUNT

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.adjustment import NO_ADJUSTMENT, Adjustment
-from ..core.schema import FloatArray, pluralize
-from ..errors import BadInput
+from ..core.schema import FloatArray
+from ..errors import BadInput, pluralize
 from ..graphs.dag import topological_order
 from ..graphs.structure import Structure, unrolled_names
 from ..statistics import moments

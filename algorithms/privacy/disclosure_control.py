@@ -8,7 +8,7 @@ property leave one with it. Published tables therefore follow these rules, simil
   counts are those of rows in which the rare level does not occur.
 - In the table of a child and its parents, the rows of the remaining cells of 1 or 2 rows count in the largest cell of
   the same distribution of the child or, if this distribution has only small cells, in the largest cell of the table.
-- A small cell is published as half a row, so these three counts cannot be distinguished. The distribution for a
+- A small cell is published as half a row, so counts of 0, 1 and 2 cannot be distinguished. The distribution for a
   configuration of the parents with 0, 1 or 2 rows in all is uniform.
 - Any other count is published as one of the two multiples of 3 around it. The direction is random, with probabilities
   that make the rounding unbiased. It is drawn from a digest of these larger counts, so the same rows give the same
@@ -19,18 +19,20 @@ property leave one with it. Published tables therefore follow these rules, simil
   tables that share most variables with it. If that does not suffice, the grid gets coarser, and more cells count as
   small.
 
-Therefore each table is published exactly as a table without counts of 1 and 2, and no such count follows from it. Two
-models are equal if their rows differ only in whether 0, 1 or 2 rows have a rare level instead of the most frequent one.
-Two tables are equal if they differ only in whether 0, 1 or 2 rows are in a small cell instead of the largest cell of
-its distribution. No rule can promise this for every pair of cells: a chain of such changes, from a large cell over a
-small one to another large cell, leads from any table to any other.
+So the published form of each table is also the published form of a table without counts of 1 and 2, and no such count
+follows from it. Two data sets have the same published model if their rows differ only in whether 0, 1 or 2 rows have a
+rare level instead of the most frequent one. Two tables have the same published form if they differ only in whether 0, 1
+or 2 rows are in a small cell instead of the largest cell of its distribution. No rule can promise this for every pair
+of cells: a chain of such changes, from a large cell over a small one to another large cell, leads from any table to any
+other.
 
 A reader can infer three things. A cell of half a row has at most 2 rows, or fewer rows than the grid if the grid is
 coarser. A larger count is known up to the grid and the rows of small cells beside it. A cell is empty if the counts
-beside it leave no room for a row. The digest does not help the reader, because it reveals less than one bit for each
-count, and more than two bits are missing. The rules do not protect from a reader who knows some of the rows: whoever
-has all rows but one can guess and test the last row. They do not protect from stronger methods than bounds from single
-margins, such as integer programming over all tables at once. Only an ε protects from every reader.
+beside it leave no room for a row. The digest does not help the reader: for each count it reveals less than one bit, and
+to select one of the five counts behind a published multiple of 3 takes more than two. The rules do not protect from a
+reader who knows some of the rows: whoever has all rows but one can guess and test the last row. They do not protect
+from stronger methods than bounds from single margins, such as integer programming over all tables at once. Only an ε
+protects from every reader.
 
 The rules cost little or no accuracy, because half a row acts as smoothing where counts are smallest
 (`benchmarks/disclosure.py`).
@@ -232,10 +234,11 @@ def _rounding_bounds(table: PublishedTable, rows: int) -> Bounds:
     return low, np.minimum(high, rows)
 
 
-def _moved_rows(table: PublishedTable, low: Ints, high: Ints) -> Bounds:
-    """The largest numbers of rows of small cells that each published count may include, for bounds of these counts.
+def _moved_rows(table: PublishedTable, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """The largest numbers of rows of small cells that each published count may include.
 
-    First the rows of small cells of the same distribution, then those of distributions without a large cell.
+    The first are from its own distribution, the second from distributions without a large cell. `low` and `high` are
+    bounds of these counts.
     """
     assert table.axis is not None
     small, least = table.counts < table.grid, np.where(table.counts < table.grid, 0, low)

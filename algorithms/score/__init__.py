@@ -1,7 +1,7 @@
 """Score-based learning: BDeu and BIC, greedy equivalence search, fusion of networks, best order score search."""
 
 from ..core.release import of_query
-from ..core.spec import ANY_ROWS, OWN_ROWS, SERIES, Entry, lazy_factory
+from ..core.spec import ANY_ROWS, SERIES, UNMIXED_ROWS, Entry, lazy_factory
 
 COUNTS = (
     "masked: of labels, counts over the sets of variables that the search requests; of other data, centred moments, "
@@ -16,7 +16,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Mian, Kaltenpoth, Kamp 2022: Regret-based Federated Causal Discovery",
         disclosure="its regret and the gain of each change of one edge on its own rows, d x d numbers a round",
         maker=lazy_factory("score.rfcd:Rfcd"),
-        kinds=OWN_ROWS,
+        kinds=UNMIXED_ROWS,
     ),
     "fed-ges": Entry(
         releases="own graph",
@@ -24,7 +24,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Torrijos, Gámez, Puerta 2024: FedGES, Alg. 1; Puerta et al. 2021 for the fusion",
         disclosure="the arcs of the silo's own DAG, every round",
         maker=lazy_factory("score.fed_ges:FedGes"),
-        kinds=OWN_ROWS,
+        kinds=UNMIXED_ROWS,
     ),
     "secure-ges": Entry(
         releases=of_query,
@@ -68,7 +68,7 @@ STEPS: dict[str, Entry] = {
         disclosure="for each of its conditions (without --condition, a silo is one): centred moments of numbers, or "
         "counts over the sets of variables that the search requests; masked, in the sum of silos with that condition",
         maker=lazy_factory("score.settings:SecureSearch", "score.unknown_targets:build"),
-        kinds=OWN_ROWS,
+        kinds=UNMIXED_ROWS,
         takes=("rows in passes", "targets of experiments"),
     ),
 }

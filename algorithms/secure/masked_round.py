@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies, Sparse, Traffic
+from ..core.protocol import Algorithm, Replies, Sparse, Traffic
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from ..statistics.moments import Table, column_summaries
 from . import masks
 from .exchange import Transport, secure_sum
 from .masks import MESH_SILOS, PROTOCOL, Aborted, Ring, SecureSession, default_threshold, mask_threshold
-
-Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
 # Fixed-point numbers have 32 bits before and 32 after the point. In this range of mean squares, the sums keep their
 # leading digits.

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from ..core import wire
-from ..core.schema import pluralize
-from ..errors import BadInput
+from ..errors import BadInput, pluralize
 from . import masks
 from .masks import Phase, Refused, Ring, RunKey, SecureSession, derive, seal, unseal
 from .messages import PublicKeys, Revealed, public_keys

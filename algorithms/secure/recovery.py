@@ -8,7 +8,7 @@ of this key. So the coordinator can open the escrow and remove the masks of this
 from collections.abc import Mapping
 
 from ..core import wire
-from ..core.schema import pluralize
+from ..errors import pluralize
 from . import masks
 from .masks import Aborted, Refused, Ring, SecureSession, unseal
 from .messages import Revealed, public_keys, read_by_silo, read_revealed, sum_of_vectors

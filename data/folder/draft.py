@@ -29,8 +29,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import FloatArray, Schema, listed
+from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.diagnosis.columns import transform_excess
+from fedbnsl.algorithms.errors import listed
 from fedbnsl.algorithms.statistics.moments import chunks
 from fedbnsl.algorithms.statistics.transforms import transform_gain
 

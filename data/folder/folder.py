@@ -20,8 +20,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema, check_names, listed, pluralize
-from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.core.schema import Schema, check_names
+from fedbnsl.algorithms.errors import BadInput, listed, pluralize, quoted
 
 from ..federated import FederatedData
 from .about import (

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import listed, pluralize
-from fedbnsl.algorithms.errors import BadInput, quoted, with_name_of
+from fedbnsl.algorithms.errors import BadInput, listed, pluralize, quoted, with_name_of
 
 from ..federated import MIN_SILO_ROWS
 from .batches import NotNumbersError, Source, WrappedSource, cells_in, numbers_in

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from fedbnsl.algorithms.core.schema import FloatArray, Schema, Transform, listed
-from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.core.schema import FloatArray, Schema, Transform
+from fedbnsl.algorithms.errors import BadInput, listed, quoted
 from fedbnsl.algorithms.privacy.disclosure_control import share_class
 from fedbnsl.algorithms.statistics.moments import chunks, thin_rows
 from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, below_domain, domain_fault

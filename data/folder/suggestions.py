@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema, listed, pluralize
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.columns import without_causes
 from fedbnsl.algorithms.diagnosis.relations import relations
-from fedbnsl.algorithms.errors import quoted
+from fedbnsl.algorithms.errors import listed, pluralize, quoted
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.algorithms.statistics.moments import chunks
 

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import FloatArray, Schema, pluralize
-from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.core.schema import FloatArray, Schema
+from fedbnsl.algorithms.errors import BadInput, pluralize, quoted
 from fedbnsl.algorithms.statistics.moments import Chunked, Found
 from fedbnsl.algorithms.statistics.outliers import without_far_cells
 

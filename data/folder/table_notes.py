@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from statistics import median
 
-from fedbnsl.algorithms.core.schema import Schema, listed
-from fedbnsl.algorithms.errors import quoted
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import listed, quoted
 from fedbnsl.algorithms.privacy.disclosure_control import share_class
 
 from .about import Declared

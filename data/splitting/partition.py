@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Kind, listed
-from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.core.schema import Kind
+from fedbnsl.algorithms.errors import BadInput, listed, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..defaults import SmallSilos

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbnsl.algorithms.core.schema import pluralize, unescape_formula
+from fedbnsl.algorithms.core.schema import unescape_formula
 from fedbnsl.algorithms.effects.answer import EffectReport, Values
+from fedbnsl.algorithms.errors import pluralize
 from fedbnsl.algorithms.graphs.edges import edge_type
 from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket, markov_blanket
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, TAIL

@@ -87,7 +87,7 @@ def algorithm_text(choice: Choice) -> str:
 
 def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]]:
     """The facts on the data before learning; facts on the values of rows only if `data` are given."""
-    from fedbnsl.algorithms.core.schema import pluralize
+    from fedbnsl.algorithms.errors import pluralize
     from fedbnsl.tracking.report.tables import stretches_line
 
     rows = list(schema.rows.values())

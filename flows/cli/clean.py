@@ -51,7 +51,7 @@ def clean_up(folder: Path | None, days: float, *, really: bool, runs: Path | Non
 
 
 def _clean_journals(folder: Path, age: timedelta, *, really: bool) -> Iterator[str]:
-    from fedbnsl.algorithms.core.schema import pluralize
+    from fedbnsl.algorithms.errors import pluralize
 
     for journal in old_journals(folder, age):
         yield f"{journal.path}: {pluralize(len(journal.runs), 'run')}, last used on {journal.used:%Y-%m-%d}"
@@ -77,7 +77,7 @@ def _clean_runs(runs: Path, age: timedelta, *, really: bool) -> Iterator[str]:
 
 
 def _clean_logs(age: timedelta, *, really: bool) -> Iterator[str]:
-    from fedbnsl.algorithms.core.schema import pluralize
+    from fedbnsl.algorithms.errors import pluralize
     from fedbnsl.tracking.own_servers import errors_folder
 
     before = (datetime.now() - age).timestamp()
@@ -89,7 +89,7 @@ def _clean_logs(age: timedelta, *, really: bool) -> Iterator[str]:
 
 
 def _clean_prefect(age: timedelta, *, really: bool) -> Iterator[str]:
-    from fedbnsl.algorithms.core.schema import pluralize
+    from fedbnsl.algorithms.errors import pluralize
 
     from ..servers.prune import damage, database_file, old_history, prune, set_aside
 

@@ -128,7 +128,7 @@ def draft_about(folder: Path, options: LearnOptions) -> None:
 
 def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] | None = None) -> None:
     """Print a table of the columns, the rows by silo, the excluded columns with reasons, and every note."""
-    from fedbnsl.algorithms.core.schema import pluralize
+    from fedbnsl.algorithms.errors import pluralize
     from fedbnsl.data.folder.private_table import ORDER_NOTE
     from fedbnsl.tracking.report.tables import (
         data_header,

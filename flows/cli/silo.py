@@ -296,7 +296,7 @@ def sent(
 
 def sent_line(line: Disclosed) -> str:
     """A line of the disclosure statement in words."""
-    from fedbnsl.algorithms.core.schema import pluralize
+    from fedbnsl.algorithms.errors import pluralize
 
     parts = [
         foreign_text(" of ".join(part for part in (line.part, line.algorithm) if part)),

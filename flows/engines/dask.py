@@ -9,9 +9,9 @@ from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.algorithms.core.schema import Schema, pluralize
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
-from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable, pluralize
 from fedbnsl.algorithms.secure.masks import default_threshold
 from fedbnsl.data.federated import POOLED, weights_after_pooling
 from fedbnsl.data.folder.about import Declared, declarations, read_about

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.effects.answer import (
     Effect,
     EffectReport,
@@ -31,7 +30,7 @@ from fedbnsl.algorithms.effects.answer import (
 from fedbnsl.algorithms.effects.identification import EffectKind, identify
 from fedbnsl.algorithms.effects.linear import LEVEL
 from fedbnsl.algorithms.effects.units import DataUnits
-from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
+from fedbnsl.algorithms.errors import BadInput, choices_text, pluralize, quoted
 from fedbnsl.tracking.result import RunResult
 
 from .effect_regressions import regression_estimator, with_placebos

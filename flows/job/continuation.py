@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import ENDED_EARLY, Round
+from fedbnsl.algorithms.core.protocol import ENDED_EARLY, Algorithm, Round
 from fedbnsl.algorithms.core.schema import AUTO
-from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import SERIES, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import errors, findings
 from fedbnsl.algorithms.diagnosis.series_findings import CHANGE
 from fedbnsl.algorithms.graphs.cpdag import dag_extension, member_of

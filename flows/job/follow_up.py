@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import Round
+from fedbnsl.algorithms.core.protocol import Algorithm, Round
 from fedbnsl.algorithms.core.schema import AUTO, FloatArray, Schema
-from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import SERIES, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import (
     columns,
     exchange,

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import Round
+from fedbnsl.algorithms.core.protocol import Algorithm, Round
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.core.spec import SERIES, Algorithm
+from fedbnsl.algorithms.core.spec import SERIES
 from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied_moments, implied_tables
 from fedbnsl.algorithms.diagnosis.implied import Fit
 from fedbnsl.algorithms.graphs.cpdag import dag_extension

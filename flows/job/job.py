@@ -16,9 +16,9 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.core.experiments import Targets
 from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Arc, Knowledge
-from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
+from fedbnsl.algorithms.core.protocol import Algorithm, Federation, Round, Traffic, rounds
 from fedbnsl.algorithms.core.schema import NO_IMPUTATION, FloatArray, ImputationModel, Schema
-from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import SERIES, AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.tasks.silo.policy import NotAllowed

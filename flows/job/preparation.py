@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, no_parent_arcs, tier_arcs
-from fedbnsl.algorithms.core.schema import AUTO, ImputationModel, Schema, pluralize
-from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.protocol import Algorithm
+from fedbnsl.algorithms.core.schema import AUTO, ImputationModel, Schema
+from fedbnsl.algorithms.core.spec import SERIES, AlgorithmSpec
 from fedbnsl.algorithms.dynamic.lag_order import LagOrder, choose_lag_order
-from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.errors import BadInput, pluralize, quoted
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.imposed_knowledge import impose_knowledge, truth_with_knowledge
 from fedbnsl.algorithms.graphs.structure import Structure

@@ -12,11 +12,10 @@ from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import Federation, Limits, Round, Traffic, rounds
+from fedbnsl.algorithms.core.protocol import Algorithm, Federation, Limits, Round, Traffic, rounds
 from fedbnsl.algorithms.core.release import Disclosed
-from fedbnsl.algorithms.core.schema import AUTO, Schema, pluralize
-from fedbnsl.algorithms.core.spec import Algorithm
-from fedbnsl.algorithms.errors import BadInput, RunCancelled
+from fedbnsl.algorithms.core.schema import AUTO, Schema
+from fedbnsl.algorithms.errors import BadInput, RunCancelled, pluralize
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tasks.compile_notice import compile_notice

@@ -28,9 +28,9 @@ import numpy as np
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.protocol import Federation, Replies, Sparse, SumServer, Traffic, rounds
+from fedbnsl.algorithms.core.protocol import Algorithm, Federation, Replies, Sparse, SumServer, Traffic, rounds
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
-from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import SERIES, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.edges import edge_count

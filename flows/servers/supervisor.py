@@ -26,7 +26,7 @@ def supervise(memory_bytes: int, log: Callable[[str], None]) -> None:
     """Return in a child process that may use at most `memory_bytes` of address space; the caller then serves.
 
     This process waits. It passes signals to the child, starts another child after a crash, and exits with the exit code
-    of the last one.
+    of the last one, or 0 if a signal ended it.
     """
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     while True:
@@ -42,10 +42,8 @@ def supervise(memory_bytes: int, log: Callable[[str], None]) -> None:
         for number in before:
             signal.signal(number, forward)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        for (
-            number,
-            handler,
-        ) in before.items():  # no signal goes to a process that has ended; the next child inherits these
+        # No signal goes to a process that has ended; the next child inherits these handlers.
+        for number, handler in before.items():
             signal.signal(number, handler)
         if code in FINAL_CODES or -code in (signal.SIGINT, signal.SIGTERM):
             sys.exit(max(code, 0))

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from fedbnsl.algorithms.core.knowledge import Arc
-from fedbnsl.algorithms.core.schema import pluralize
+from fedbnsl.algorithms.errors import pluralize
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, Edge, weighted
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.tracking.mlflow.store import comparison_of, opened_by

@@ -30,9 +30,11 @@ import numpy as np
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.experiments import Unit, smallest_group
+from fedbnsl.algorithms.core.protocol import Algorithm
 from fedbnsl.algorithms.core.release import FIXED_SUMS, Disclosed, SiloRelease, Statistic, statistic_of
-from fedbnsl.algorithms.core.schema import Schema, pluralize
-from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.errors import pluralize
 
 from .journal import Journal
 from .policy import NotAllowed, Policy

@@ -9,10 +9,11 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import Algorithm
 from fedbnsl.algorithms.core.release import LEVELS, Level
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.settings import Count, CountOrNone, Positive, Settings, ShareOrNone
-from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.algorithms.privacy.zcdp import epsilon

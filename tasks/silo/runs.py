@@ -12,9 +12,9 @@ from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.protocol import Sparse, silo_generator, unpack_state
+from fedbnsl.algorithms.core.protocol import Algorithm, Sparse, silo_generator, unpack_state
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
 from fedbnsl.algorithms.statistics.adjusted_passes import adjusted_series

@@ -15,10 +15,9 @@ from typing import Any, cast
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
-from fedbnsl.algorithms.core.protocol import pack_state
+from fedbnsl.algorithms.core.protocol import Algorithm, pack_state
 from fedbnsl.algorithms.core.release import Disclosed, SiloRelease, Statistic
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.privacy.ledger import Overspent, Spender, binding_digest, private_solve, require_bounded
 from fedbnsl.algorithms.secure import masked_round

@@ -19,11 +19,19 @@ from typing import Any, Protocol
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
-from fedbnsl.algorithms.core.protocol import Replies, SiloLost, Sparse, Traffic, gather, traffic_of, usable_reply
+from fedbnsl.algorithms.core.protocol import (
+    Algorithm,
+    Replies,
+    SiloLost,
+    Sparse,
+    Traffic,
+    gather,
+    traffic_of,
+    usable_reply,
+)
 from fedbnsl.algorithms.core.release import Disclosed
-from fedbnsl.algorithms.core.schema import Schema, pluralize
-from fedbnsl.algorithms.core.spec import Algorithm
-from fedbnsl.algorithms.errors import BadInput, RunCancelled, SilosUnavailable, with_name_of
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import BadInput, RunCancelled, SilosUnavailable, pluralize, with_name_of
 from fedbnsl.algorithms.secure import masked_round
 from fedbnsl.algorithms.secure.masks import MESH_SILOS, Aborted, Phase, default_threshold
 from fedbnsl.algorithms.secure.sparse import SumLost

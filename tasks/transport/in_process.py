@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
-from fedbnsl.algorithms.core.protocol import Replies, Sparse, Traffic, pack_state
+from fedbnsl.algorithms.core.protocol import Algorithm, Replies, Sparse, Traffic, pack_state
 from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import Kind, Schema
-from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, MemoryLedger
 from fedbnsl.algorithms.statistics.moments import Table
 

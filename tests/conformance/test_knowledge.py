@@ -8,9 +8,8 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.knowledge import Knowledge, tier_arcs
-from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.protocol import Algorithm, rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import is_acyclic, topological_order
 from fedbnsl.algorithms.graphs.imposed_knowledge import truth_with_knowledge

@@ -13,7 +13,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.admm.settings import ConsensusSettings
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds, silo_generator
+from fedbnsl.algorithms.core.protocol import Algorithm, rounds, silo_generator
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure, unstacked
@@ -24,7 +24,6 @@ from fedbnsl.data.federated import events, pool
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
-Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 ROUNDS = 5
 LEVELS = ("low", "middle", "high")
 

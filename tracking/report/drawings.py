@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from fedbnsl.algorithms.core.schema import pluralize
+from fedbnsl.algorithms.errors import pluralize
 from fedbnsl.algorithms.graphs.edges import key_of
 
 from ..pictures.delays import draw_delays

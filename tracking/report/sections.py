@@ -9,6 +9,7 @@ the tables. A further part of a result is a further entry.
 What is written has passed the publication gate (`publication.py`) before there is a `RunResult`.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 
 from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.core.protocol import ENDED_EARLY, Outcome
-from fedbnsl.algorithms.core.schema import listed, pluralize
+from fedbnsl.algorithms.errors import listed, pluralize
 from fedbnsl.algorithms.graphs.compare import summary_graph
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, weighted
 from fedbnsl.algorithms.graphs.strengths import SURE
@@ -163,12 +164,13 @@ def warnings(result: RunResult) -> list[str]:
 
 def small_cell_warnings(result: RunResult) -> list[str]:
     """Warnings that owners suppress small counts, and that the model discloses exact counts as requested."""
-    suppressed = [f"Small cells were suppressed: {SUPPRESSED_CELLS}."] * (SUPPRESSED_CELLS in result.notes)
+    messages = []
+    if SUPPRESSED_CELLS in result.notes:
+        messages.append(f"Small cells were suppressed: {SUPPRESSED_CELLS}.")
     counts = result.parameters.intensities or (result.parameters.network and result.schema.levels)
-    if result.small_cells != "keep" or not counts:
-        return suppressed
-    kept = "Small cells were kept: the model discloses cells of 1 and 2 rows. It is not for publication."
-    return [*suppressed, kept]
+    if result.small_cells == "keep" and counts:
+        messages.append("Small cells were kept: the model discloses cells of 1 and 2 rows. It is not for publication.")
+    return messages
 
 
 # The graph.
@@ -182,19 +184,21 @@ KIND_NOTES = {
 }
 
 
-def _lines_of_graph(result: RunResult, width: str) -> str:
-    """What the width, the paleness and the heads of lines mean; `width` says it without resamples."""
+def _lines_of_graph(result: RunResult, without_resamples: str) -> str:
+    """What the width, the paleness and the heads of lines mean; `without_resamples` says it without resamples."""
     found, doubted = result.confidence, sorted({target for _, target in result.doubted})
+    text = without_resamples
     if found:
-        width = (
+        text = (
             f"The graph was learned again from {found.strengths.structures} resamples (random halves of the rows). "
             "Thicker lines are edges found in more of them. Pale lines are unstable edges: at most half of the "
             f"resamples have them. An arrowhead is hollow if fewer than {100 * SURE:.0f} % of the resamples with the "
             "edge agree with its direction. A line without arrowheads has no direction, because the data do not "
             "determine it."
         )
-    doubt = f"Arrowheads at {listed(doubted)} are hollow because nothing in a table can cause it." * bool(doubted)
-    return f"{width} {doubt}".strip()
+    if doubted:
+        text += f" Arrowheads at {listed(doubted)} are hollow because nothing in a table can cause it."
+    return text.strip()
 
 
 def _graph_lines(result: RunResult) -> Iterator[str]:
@@ -203,7 +207,8 @@ def _graph_lines(result: RunResult) -> Iterator[str]:
     directed = [edge for edge in edges if edge.directed]
     doubtful, unstable = sum(map(marks.doubtful, directed)), sum(map(marks.unstable, edges))
     text = f"{pluralize(len(edges), 'edge')}, {len(directed)} with a direction"
-    text += f" ({doubtful} doubtful)" * bool(doubtful)
+    if doubtful:
+        text += f" ({doubtful} doubtful)"
     if strengths is not None and unstable:
         text += f"; {pluralize(unstable, 'edge')} in at most half of the {strengths.structures} resamples"
     yield f"{text}."
@@ -334,9 +339,14 @@ def _trust_details(result: RunResult) -> Iterator[str]:
     yield from (line for line in result.fit.lines if line not in result.fit.missing)
 
 
+DIRECTIONS = re.compile(r"(All d|D)irections\b.*\brest on\b")
+"""pattern of the beginning of a sentence on what directions rest on, such as "All directions rest on" or "Directions
+within a time step rest on"; a sentence on only some of the directions also counts"""
+
+
 def _directions(result: RunResult) -> Sequence[str]:
     """The sentence on what the directions rest on; if the learner states none, its first sentence."""
-    return [line for line in result.basis if "irections rest on" in line][:1] or result.basis[:1]
+    return [line for line in result.basis if DIRECTIONS.match(line)][:1] or result.basis[:1]
 
 
 def finding_lines(result: RunResult) -> list[str]:
@@ -378,40 +388,6 @@ def _changes(result: RunResult) -> Iterator[Block]:
 
 
 # Data, experiments and knowledge.
-
-
-def _intensities(result: RunResult) -> Iterator[Block]:
-    """The intensities of a Hawkes process, the most frequent types first, and its delays."""
-    found = result.parameters.intensities
-    if found is None or not found.delay:
-        return
-    half, nearly_all = map(display, share_times(found))
-    text = (
-        "The model is a Hawkes process: events of each type occur at a base rate, and every event temporarily raises "
-        "the rates of events of its own type and of the types that it affects, on the same device. The mean delay is "
-        f"{display(found.delay)} in the unit of the times: half of the triggered events occur within {half}, nearly "
-        f"all within {nearly_all}. The model has one delay for all edges, so it cannot show that some effects are "
-        "faster than others."
-    )
-    if result.small_cells == "blank":
-        text += (
-            " Numbers of events are rounded, rates are those of rounded numbers, and there are none for types of fewer "
-            f"than {MIN_COUNT} events."
-        )
-    yield Heading("Intensities and delays")
-    yield note(text)
-    picture = delays_svg(result)
-    if picture:
-        yield Pictures([("", picture)])
-    many = np.nan_to_num(found.events)
-    columns = (found.events, found.base, found.background, found.excitation.diagonal())
-    rows = []
-    for v in sorted(range(len(many)), key=lambda v: (-many[v], found.variables[v])):
-        number, *rates = (None if np.isnan(one[v]) else float(one[v]) for one in columns)
-        rows.append((found.variables[v], f"fewer than {MIN_COUNT}" if number is None else int(number), *rates))
-    yield ReportTable(
-        ("type", "events", "base rate", "share not triggered by events", "further events of the same type"), rows
-    )
 
 
 def _data(result: RunResult) -> Iterator[Block]:
@@ -524,6 +500,8 @@ def _edges(result: RunResult) -> Iterator[Block]:
         return
     strengths = result.confidence.strengths if result.confidence else None
     table = edges_table(edges.within, structure, truth, strengths)
+    # A few edges without weights, strengths and truth are all in the section "What the graph says". A table would only
+    # repeat them.
     if table is None or len(table.header) > 1 or len(edges.within) > MAX_STATEMENTS:
         yield Heading("Edges")
         yield table or NO_EDGES
@@ -567,7 +545,9 @@ def _edges_over_time(result: RunResult) -> Iterator[Block]:
 
 
 def _structure_tables(result: RunResult) -> Iterator[NamedTable]:
-    has_weights = weighted(result.structure)
+    header, has_weights = ["source", "edge", "target"], weighted(result.structure)
+    if has_weights:
+        header.append("weight")
     rows = [
         (
             edge.cause,
@@ -577,8 +557,7 @@ def _structure_tables(result: RunResult) -> Iterator[NamedTable]:
         )
         for edge in result.edges
     ]
-    table = ReportTable(("source", "edge", "target", *["weight"] * has_weights), rows)
-    yield NamedTable("structure", pluralize(len(rows), "edge"), table)
+    yield NamedTable("structure", pluralize(len(rows), "edge"), ReportTable(header, rows))
 
 
 def _silo_edges(result: RunResult) -> Iterator[Block]:
@@ -606,7 +585,41 @@ def agreement_lines(result: RunResult) -> list[str]:
     return [f"the silos' own structures: {pluralize(most, 'edge')} shared by most silos, {others}"]
 
 
-# Forecasts, privacy and disclosure.
+# Intensities, forecasts, privacy and disclosure.
+
+
+def _intensities(result: RunResult) -> Iterator[Block]:
+    """The intensities of a Hawkes process, the most frequent types first, and its delays."""
+    found = result.parameters.intensities
+    if found is None or not found.delay:
+        return
+    half, nearly_all = map(display, share_times(found))
+    text = (
+        "The model is a Hawkes process: events of each type occur at a base rate, and every event temporarily raises "
+        "the rates of events of its own type and of the types that it affects, on the same device. The mean delay is "
+        f"{display(found.delay)} in the unit of the times: half of the triggered events occur within {half}, nearly "
+        f"all within {nearly_all}. The model has one delay for all edges, so it cannot show that some effects are "
+        "faster than others."
+    )
+    if result.small_cells == "blank":
+        text += (
+            " Numbers of events are rounded, rates are those of rounded numbers, and there are none for types of fewer "
+            f"than {MIN_COUNT} events."
+        )
+    yield Heading("Intensities and delays")
+    yield note(text)
+    picture = delays_svg(result)
+    if picture:
+        yield Pictures([("", picture)])
+    many = np.nan_to_num(found.events)
+    columns = (found.events, found.base, found.background, found.excitation.diagonal())
+    rows = []
+    for v in sorted(range(len(many)), key=lambda v: (-many[v], found.variables[v])):
+        number, *rates = (None if np.isnan(one[v]) else float(one[v]) for one in columns)
+        rows.append((found.variables[v], f"fewer than {MIN_COUNT}" if number is None else int(number), *rates))
+    yield ReportTable(
+        ("type", "events", "base rate", "share not triggered by events", "further events of the same type"), rows
+    )
 
 
 def _forecasts(result: RunResult) -> Iterator[Block]:
@@ -906,10 +919,12 @@ def _model(result: RunResult) -> Iterator[Block]:
         yield from map(Paragraph, _model_lines(result))
         return
     rows: list[tuple[str, object]] = [("kind", network.kind), ("parameters", result.parameters.how)]
-    rows += [("free parameters", network.free_parameters)] if network.discrete else []
+    if network.discrete:
+        rows += [("free parameters", network.free_parameters)]
     rows += [("file", ", ".join(model_file(result)) or "none: BIF cannot represent its labels")]
     undeclared = [name for name in result.schema.levels if name not in result.about.get("levels", {})]
-    rows += [("levels", UNDECLARED_LEVELS)] * (bool(undeclared) and result.small_cells is not None)
+    if undeclared and result.small_cells is not None:
+        rows += [("levels", UNDECLARED_LEVELS)]
     yield ReportTable(("model", ""), rows)
 
 

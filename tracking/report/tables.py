@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedbnsl.algorithms.core.schema import Schema, pluralize
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import pluralize
 from fedbnsl.algorithms.graphs.edges import (
     Category,
     ClassifiedEdges,

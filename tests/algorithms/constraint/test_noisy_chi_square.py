@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.constraint.noisy_table_tests import noisy_chi_square, strata
+from fedbnsl.algorithms.constraint.noisy_table_tests import noisy_chi_square, stratum_tests
 from fedbnsl.algorithms.constraint.table_tests import chi_square
 from fedbnsl.algorithms.statistics.count_tables import TableReader, count, tables_for
 
@@ -42,7 +42,7 @@ def test_mean_and_variance_are_those_of_the_quadratic_form(shape):
     projections = [np.eye(len(share)) - np.sqrt(np.outer(share, share)) for share in (p, q)]
     Q = np.kron(*projections)
     A = Q + variance * Q @ np.diag(1 / expected.ravel()) @ Q
-    found = strata(expected[None], variance)
+    found = stratum_tests(expected[None], variance)
     assert found.mean[0] == pytest.approx(np.trace(A))
     assert found.square[0] == pytest.approx(np.trace(A @ A))
     assert found.dof[0] == (shape[0] - 1) * (shape[1] - 1)
@@ -92,7 +92,7 @@ def test_a_level_is_tested_if_its_rows_exceed_the_noise_of_the_cells_that_were_a
     table = np.full((n_x, n_y), 1000.0)
     table[-1] = bound * (1.01 if over else 0.99) / n_y
     for one in (table, table.T):
-        dof = strata(one[None], variance).dof
+        dof = stratum_tests(one[None], variance).dof
         assert dof == (n_x - 1 if over else n_x - 2) * (n_y - 1)
 
 

@@ -1,4 +1,4 @@
-from fedbnsl.algorithms.core.schema import pluralize
+from fedbnsl.algorithms.errors import pluralize
 
 
 def test_one_is_not_many():

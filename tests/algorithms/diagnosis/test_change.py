@@ -7,9 +7,9 @@ from scipy import stats
 from fedbnsl.algorithms.diagnosis.change import (
     CHANGE_FALSE_ALARMS,
     TIMES,
+    change_tests,
     children_of,
     effective_windows,
-    excess,
     fluctuations,
     long_run_ratio,
     relative_times,
@@ -68,7 +68,7 @@ def test_the_sums_are_those_of_added_regressors():
 
 def test_the_bound_is_that_of_hotelling_for_all_tests_together():
     rows = drawn(0, 200)
-    found = excess(sums_of(rows, 200.0), 200.0, PARENTS, 3, 0.01)
+    found = change_tests(sums_of(rows, 200.0), 200.0, PARENTS, 3, 0.01)
     for at, j in enumerate(children_of(PARENTS, 3)):
         k = PARENTS[:, j].sum()
         bound = k * 199 / (200 - k) * stats.f(k, 200 - k).isf(0.01 / 9)
@@ -79,17 +79,17 @@ def test_the_bound_is_that_of_hotelling_for_all_tests_together():
 def test_sums_of_silos_find_what_none_of_them_can():
     tables = [drawn(seed, 120, 0.4) for seed in range(6)]
     each = [sums_of(rows, 720.0) for rows in tables]
-    assert all(excess(own, 120.0, PARENTS, 3, CHANGE_FALSE_ALARMS / 6).ratios.max() < 1 for own in each)
-    found = excess(np.sum(each, axis=0), 720.0, PARENTS, 3, CHANGE_FALSE_ALARMS)
+    assert all(change_tests(own, 120.0, PARENTS, 3, CHANGE_FALSE_ALARMS / 6).ratios.max() < 1 for own in each)
+    found = change_tests(np.sum(each, axis=0), 720.0, PARENTS, 3, CHANGE_FALSE_ALARMS)
     assert (found.ratios > 1).tolist() == [False, True, False]
     assert found.when[1] == 0.5
 
 
 def test_units_and_offsets_do_not_matter():
     rows, units = drawn(1, 150, 0.5), np.array([1e-3, 1e4, 1.0, 7.0, 1.0, 0.1])
-    one = excess(sums_of(rows, 150.0), 150.0, PARENTS, 3, 0.01)
+    one = change_tests(sums_of(rows, 150.0), 150.0, PARENTS, 3, 0.01)
     scaled = fluctuations(rows * units + 30 * units, relative_times([150]), PARENTS, 3, units, 150.0)
-    np.testing.assert_allclose(excess(scaled, 150.0, PARENTS, 3, 0.01).ratios, one.ratios, rtol=1e-6)
+    np.testing.assert_allclose(change_tests(scaled, 150.0, PARENTS, 3, 0.01).ratios, one.ratios, rtol=1e-6)
 
 
 @pytest.mark.parametrize("growing", [False, True])
@@ -98,7 +98,7 @@ def test_constant_weights_are_not_said_to_change(growing):
     wrong = 0
     for seed in range(200):
         rows = drawn(seed, 150) * (np.linspace(1, 3, 150)[:, None] if growing else 1.0)
-        wrong += excess(sums_of(rows, 150.0), 150.0, PARENTS, 3, 0.02).ratios.max() > 1
+        wrong += change_tests(sums_of(rows, 150.0), 150.0, PARENTS, 3, 0.02).ratios.max() > 1
     assert wrong <= 8
 
 
@@ -116,7 +116,7 @@ def test_autocorrelated_errors_are_no_change():
         for t in range(1, 300):
             x[t] = 0.6 * x[t - 1] + rng.normal(size=2)
         sums = fluctuations(x, relative_times([300]), parents, 2, np.ones(2), 300.0)
-        wrong += excess(sums, 300.0, parents, 2, 0.02).ratios.max() > 1
+        wrong += change_tests(sums, 300.0, parents, 2, 0.02).ratios.max() > 1
     assert wrong <= 9
 
 
@@ -133,7 +133,7 @@ def test_slow_series_have_few_independent_windows():
         tables = [np.hstack([x[1:], x[:-1]]) for x in np.moveaxis(series, 2, 0)]
         sums = sum(fluctuations(rows, relative_times([200]), parents, 3, np.ones(6), 1000.0) for rows in tables)
         S = sum(np.cov(rows.T) for rows in tables)
-        ratios.append([excess(sums, 1000.0, parents, 3, 0.02, moments).ratios.max() for moments in (S, None)])
+        ratios.append([change_tests(sums, 1000.0, parents, 3, 0.02, moments).ratios.max() for moments in (S, None)])
     wrong, naive = (np.array(ratios) > 1).sum(axis=0)
     assert wrong <= 5
     assert naive >= 7

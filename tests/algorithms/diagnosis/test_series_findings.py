@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedbnsl import learn
-from fedbnsl.algorithms.diagnosis.change import Excess
+from fedbnsl.algorithms.diagnosis.change import ChangeTests
 from fedbnsl.algorithms.diagnosis.exchange import start
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.series_findings import CHANGE, COMPARE_HALVES, change_findings
@@ -104,7 +104,7 @@ def test_the_time_of_the_change_is_that_of_the_variable_that_changes_most():
     """It is named first, although it is not the first of the columns; x has no causes, so y and z are tested."""
     chain = Structure(NAMES, np.diag([0.5, 0.5], 1), lagged=np.zeros((1, 3, 3)))
     server = replace(
-        start(data_of([0.0] * 2).schema, chain), changes=Excess(np.array([2.0, 5.0]), np.array([0.25, 0.7]))
+        start(data_of([0.0] * 2).schema, chain), changes=ChangeTests(np.array([2.0, 5.0]), np.array([0.25, 0.7]))
     )
     (found,) = change_findings(server, [])
     assert found.message == ("The weights of the causes of z, y change over time, most about 70 % into the series.")
