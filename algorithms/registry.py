@@ -138,6 +138,8 @@ def direction_assumptions(spec: AlgorithmSpec, structure: "Structure") -> tuple[
         return ("Directions rest on errors of equal variance, in the units of the data.", *across)
     if structure.kind == "dag" and structure.lags and not structure.adjacency.any():
         return across
+    if structure.kind == "dag":
+        return (f"Directions rest on the assumptions of {spec.name}, which were not tested on these data.", *across)
     return (
         "Directions rest on conditional independences: a directed edge is part of a v-structure or follows from "
         "v-structures.",

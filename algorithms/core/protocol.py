@@ -555,6 +555,7 @@ def sum_once(
     whole_numbers: bool = False,
     needs_secure_sum: bool = False,
     entry_units: Callable[[Schema, OnceBroadcast], FloatArray] | None = None,
+    basis: Callable[[SumServer], tuple[str, ...]] = no_basis,
 ) -> FederatedAlgorithm[SumServer, NDArray[Any], OnceBroadcast, Summand]:
     """An algorithm of one exchange: the sum of parts that depend only on the silos' rows, over the silos that answer.
 
@@ -564,7 +565,7 @@ def sum_once(
         (table `[n_rows, n_variables]`, public schema) -> a silo's part of the sum, as in `sum_each_round`.
     learn
         (the sum, schema of the silos that answered) -> the structure. Before the exchange, the structure has no edges.
-    whole_numbers, needs_secure_sum, entry_units
+    whole_numbers, needs_secure_sum, entry_units, basis
         As in `FederatedAlgorithm`.
     """
     return sum_each_round(
@@ -581,6 +582,7 @@ def sum_once(
         whole_numbers=whole_numbers,
         entry_units=entry_units,
         needs_secure_sum=needs_secure_sum,
+        basis=basis,
     )
 
 
