@@ -165,12 +165,15 @@ ROWS_ELSEWHERE = "rows from elsewhere"
 """the name of the finding on rows that seem to be from another population"""
 
 
-def error_findings(dependent: int, families: int) -> list[Finding]:
-    """The finding that the errors of `dependent` variables among `families` with causes depend on these causes."""
+def error_findings(dependent: int, families: int, min_share: float) -> list[Finding]:
+    """The finding that the errors of `dependent` variables among `families` with causes depend on these causes.
+
+    An edge had to explain `min_share` of a residual variance.
+    """
+    more = f" An edge had to explain {100 * min_share:.0f} % of a residual variance." if min_share else ""
     sentence = (
         f"The size of the errors of {dependent} of {families} variables depends on their causes, so neither a linear "
-        "nor an additive model holds. Directions rest on conditional independences only, and an edge had to explain "
-        "more of a variance."
+        f"nor an additive model holds. Directions rest on conditional independences only.{more}"
     )
     return [Finding(ERRORS_DEPEND, sentence, "Read the graph as one of dependences: a weight is only a mean slope.")]
 

@@ -185,36 +185,46 @@ def _errors_depend(checked: ExchangeResult) -> bool:
     return len(dependent) > 0 and bool(dependent.mean() >= MAX_DEPENDENT)
 
 
-def _selected_again(run: Continued, session: Session, checked: ExchangeResult) -> Continued:
-    """The linear run, selected again from the same moments if its errors or its rows are dependent.
+def _reconsidered(run: Continued, checked: ExchangeResult) -> tuple[SecureLinear, list[findings.Finding]]:
+    """The settings of the linear run that its errors and rows allow, and the findings on them.
 
-    If errors depend on the causes, directions rest on conditional independences only, and an edge must explain a share
-    of a residual variance. If rows are dependent, scores count the share of independent rows.
+    If errors depend on the causes, directions rest on conditional independences only. If effects are also curved, or no
+    sparse DAG fits, an edge must explain a share of a residual variance, because even means are wrong then. If rows are
+    dependent, scores count the share of independent rows.
     """
-    job, server, schema, diagnosed = run.job, run.last.server, session.schema, run.diagnosed
-    fails, dependent = _errors_depend(checked), errors.explained_squares(checked.last.server)[1]
-    rows, elsewhere = errors.independent_rows(checked.last.server), errors.rows_from_elsewhere(checked.last.server)
+    server, sums = run.last.server, checked.last.server
+    rows, elsewhere = errors.independent_rows(sums), errors.rows_from_elsewhere(sums)
     found = findings.elsewhere_findings(elsewhere) if elsewhere else []
-    if not fails and rows.share == 1:
-        return replace(run, diagnosed=replace(diagnosed, findings=(*diagnosed.findings, *found)))
-    settings = replace(job.spec.settings, independent_share=rows.share)
-    if fails:
-        settings = replace(settings, error_variances="free", non_gaussian=False, min_share=MIN_SHARE)
-        found += findings.error_findings(int(dependent.sum()), len(dependent))
+    settings: SecureLinear = replace(run.job.spec.settings, independent_share=rows.share)
+    if _errors_depend(checked):
+        dependent = errors.explained_squares(sums)[1]
+        curved = any(one.name == findings.NOT_LINEAR for one in run.diagnosed.findings)
+        share = MIN_SHARE if curved or server.misfit > 1 else 0.0
+        settings = replace(settings, error_variances="free", non_gaussian=False, min_share=share)
+        found += findings.error_findings(int(dependent.sum()), len(dependent), share)
     if rows.following:
         found += findings.dependent_rows_findings(rows.share, server.rows)
+    return settings, found
+
+
+def _selected_again(run: Continued, session: Session, checked: ExchangeResult) -> Continued:
+    """The linear run with the findings on its errors and rows, selected again from the same moments if they matter."""
+    job, diagnosed = run.job, run.diagnosed
+    settings, found = _reconsidered(run, checked)
+    if settings == job.spec.settings:
+        return replace(run, diagnosed=replace(diagnosed, findings=(*diagnosed.findings, *found)))
     spec = replace(job.spec, settings=settings)
-    selected = secure_linear.select_again(server, settings)
+    selected = secure_linear.select_again(run.last.server, settings)
     last = replace(run.last, server=selected)
     if not selected.done:
         directed = extra_exchange(job, session, spec, "rows", selected)
         diagnosed = replace(diagnosed, bytes_sent=diagnosed.bytes_sent + directed.bytes_sent)
         last = last if directed.lost else _after(run.last, directed.last)
-    rest = [one for one in diagnosed.findings if one.name != findings.MISFIT and not (fails and one.name in UNTRUSTED)]
+    untrusted = {findings.MISFIT, *(UNTRUSTED if _errors_depend(checked) else ())}
+    rest = [one for one in diagnosed.findings if one.name not in untrusted]
     if not any(one.name in findings.CAUSES_OF_MISFIT for one in (*rest, *found)):
         rest += findings.misfit_findings(selected.misfit)
-    diagnosed = replace(diagnosed, findings=(*rest, *found))
-    algorithm = with_knowledge(registry.build(spec), job.run_schema(schema))
+    algorithm = with_knowledge(registry.build(spec), job.run_schema(session.schema))
     reasons = tuple(one.message for one in found)
     basis = algorithm.basis
     return replace(
@@ -222,7 +232,7 @@ def _selected_again(run: Continued, session: Session, checked: ExchangeResult) -
         job=replace(job, spec=spec),
         algorithm=replace(algorithm, basis=lambda server: (*reasons, *basis(server))),
         last=last,
-        diagnosed=diagnosed,
+        diagnosed=replace(diagnosed, findings=(*rest, *found)),
     )
 
 
@@ -288,7 +298,7 @@ MAX_DEPENDENT = 1 / 3
 MAX_EXPLAINED = 0.025
 """mean share of the squares of errors that causes may explain in an additive model"""
 MIN_SHARE = 0.05
-"""share of a residual variance that an edge must explain if errors depend on the causes"""
+"""share of a residual variance that an edge must explain if errors depend on the causes and effects are not linear"""
 UNTRUSTED = (findings.NOT_LINEAR, *findings.WEIGHTS_DIFFER)
 """the names of findings that presuppose errors of constant variance"""
 NOT_ADDITIVE = "Errors of an additive model depend on the causes, so its directions were not used."
