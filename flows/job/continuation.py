@@ -188,22 +188,22 @@ def _errors_depend(checked: ExchangeResult) -> bool:
 def _reconsidered(run: Continued, checked: ExchangeResult) -> tuple[SecureLinear, list[findings.Finding]]:
     """The settings of the linear run that its errors and rows allow, and the findings on them.
 
-    If errors depend on the causes, directions rest on conditional independences only. If effects are also curved, or no
-    sparse DAG fits, an edge must explain a share of a residual variance, because even means are wrong then. If rows are
-    dependent, scores count the share of independent rows.
+    If errors depend on the causes, directions rest on conditional independences only. If effects are also curved, an
+    edge must explain a share of a residual variance, because even means are wrong then. If rows are dependent, scores
+    count the share of independent rows.
     """
-    server, sums = run.last.server, checked.last.server
+    sums = checked.last.server
     rows, elsewhere = errors.independent_rows(sums), errors.rows_from_elsewhere(sums)
     found = findings.elsewhere_findings(elsewhere) if elsewhere else []
     settings: SecureLinear = replace(run.job.spec.settings, independent_share=rows.share)
     if _errors_depend(checked):
         dependent = errors.explained_squares(sums)[1]
         curved = any(one.name == findings.NOT_LINEAR for one in run.diagnosed.findings)
-        share = MIN_SHARE if curved or server.misfit > 1 else 0.0
+        share = MIN_SHARE if curved else 0.0
         settings = replace(settings, error_variances="free", non_gaussian=False, min_share=share)
         found += findings.error_findings(int(dependent.sum()), len(dependent), share)
     if rows.following:
-        found += findings.dependent_rows_findings(rows.share, server.rows)
+        found += findings.dependent_rows_findings(rows.share, sums.rows)
     return settings, found
 
 
