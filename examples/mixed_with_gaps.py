@@ -22,7 +22,5 @@ for line in (*found.result.basis, *(one.message for one in found.result.diagnose
     print(line)
 
 # %% The model: numbers are linear in their parents, labels have tables or logistic regressions. It can be queried.
-import numpy as np  # noqa: E402 - a cell imports what it needs
-
 label, levels = next(iter(whole.schema.levels.items()))
-print(found.model.query(numbers[0], {label: levels[0]}, np.random.default_rng(0)))
+print(found.query(f"P({numbers[0]} | {label}={levels[0]})"))

@@ -242,6 +242,13 @@ def explained_squares(server: Server) -> tuple[FloatArray, NDArray[np.bool_]]:
     return np.array(shares), np.array(significant, np.bool_) & (np.array(shares) > MIN_SHARE)
 
 
+def mean_explained(server: Server) -> float:
+    """The mean of the r² of `explained_squares`, less one standard error."""
+    shares = explained_squares(server)[0]
+    mean = float(shares.mean()) if len(shares) else 0.0
+    return mean - 2 * math.sqrt(max(mean, 0.0) / (server.rows * max(len(shares), 1)))
+
+
 def rows_from_elsewhere(server: Server) -> float:
     """The share of rows that are far from all others, if they seem to be from another population; otherwise 0."""
     apart = server.far > MIN_FAR_RATIO * server.near and server.far * server.rows > MIN_FAR_ROWS

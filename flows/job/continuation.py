@@ -122,7 +122,7 @@ def _with_curved_effects(linear: Continued, session: Session) -> Continued:
     model = errors.fitted_model(additive.moments, additive.strengths > 0, np.sqrt(np.diag(additive.linear.S)))
     checked = _checked_errors(linear, session, model, "curved-errors")
     sent += checked.bytes_sent
-    if checked.lost or errors.explained_squares(checked.last.server)[0].mean() > MAX_EXPLAINED:
+    if checked.lost or errors.mean_explained(checked.last.server) > MAX_EXPLAINED:
         return replace(linear, diagnosed=_annotated(linear.diagnosed, (findings.NOT_LINEAR,), NOT_ADDITIVE, sent))
     rest = tuple(one for one in linear.diagnosed.findings if one.name not in findings.OF_LINEAR_MODELS)
     learner = with_knowledge(registry.build(spec), job.run_schema(session.schema))
