@@ -36,7 +36,7 @@ STORIES = {
 }
 
 
-def told(names: list[str], scratch: Path) -> Iterator[tuple[str, Fault]]:
+def chosen_faults(names: list[str], scratch: Path) -> Iterator[tuple[str, Fault]]:
     """Run the stories `names`, each in its own folder, with one Prefect server for all.
 
     Yields their faults with the names of the stories.
@@ -102,7 +102,7 @@ def main() -> None:
         shutil.rmtree(scratch)
         return
     faults, lines = [], dict[str, list[dict[str, str]]]()
-    for name, fault in told(asked.story or list(STORIES), scratch):
+    for name, fault in chosen_faults(asked.story or list(STORIES), scratch):
         faults.append(fault)
         lines.setdefault(name, []).append(fault.row())
         print(" | ".join(fault.row().values()), flush=True)

@@ -5,8 +5,8 @@ independent of its variable's causes. In data for which this is wrong, such as d
 causes, the fit of such a model reverses edges without any other sign. Scores and tests also presuppose that rows are
 independent.
 
-The server sends the residuals of a DAG as linear functions of coded columns (`statistics/coding.py`), standardised by
-the pooled moments. Each silo centres its residuals e and limits them to ±`BOUND`. It adds up
+The server sends the residuals of a DAG as linear functions of coded columns (`moments/secure_additive.py`),
+standardised by the pooled moments. Each silo centres its residuals e and limits them to ±`BOUND`. It adds up
 
 - for each variable with parents, the products of 1, q, v, where q is e², at most `MAX_SQUARE`, and v are the parents
   and their squares. From these, the server regresses q on v. The share r² of the variance of q that v explains is that
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
+from ..moments.secure_additive import coded_rows
 from ..statistics.moments import Table, about_means, chunks, over_parts, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
 from .curvature import chi_square_bound
@@ -137,7 +138,7 @@ def build(settings: ErrorChecks) -> FederatedAlgorithm[Server, "Silo", Broadcast
     """The one exchange, which starts from the state `start(...)`."""
     nothing = np.empty((0, 0))
     return sum_each_round(
-        open_silo=lambda table, schema, silo, rng: Silo(table, about_means(table)[0], sum(schema.rows.values())),
+        open_silo=lambda table, schema, silo, rng: Silo(table, *about_means(table), sum(schema.rows.values())),
         open_server=lambda schema: start(schema, Broadcast(nothing.astype(np.bool_), np.empty(0), nothing)),
         broadcast=lambda server: server.model,
         part=part,
@@ -153,17 +154,12 @@ def build(settings: ErrorChecks) -> FederatedAlgorithm[Server, "Silo", Broadcast
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows `[n_rows, d]`, their means, and the number of all rows."""
+    """A silo's rows `[n_rows, d]`, their means, the sums of products about them, and the number of all rows."""
 
     table: Table
     means: FloatArray
+    products: FloatArray
     all_rows: int
-
-
-def coded(z: FloatArray, width: int) -> FloatArray:
-    """The columns z, z² and z³ (limited) of each variable, side by side, `[n, width·d]`."""
-    powers = (z, z**2, np.clip(z, -CAUSE_BOUND, CAUSE_BOUND) ** 3)[:width]
-    return np.stack(powers, axis=2).reshape(len(z), -1)
 
 
 def compared(d: int) -> NDArray[np.int64]:
@@ -175,13 +171,13 @@ def part(silo: Silo, request: Broadcast) -> FloatArray:
     """The silo's part of the sums, divided by the number of all rows."""
     coefficients, d = request.coefficients, len(request.scales)
     if not len(coefficients):
-        own = about_means(silo.table)[1] / np.outer(request.scales, request.scales)
-        coefficients = fitted_model(own / silo.table.shape[0], request.dag, request.scales).coefficients
+        own = silo.products / np.outer(request.scales, request.scales)
+        coefficients = fitted_model(own, request.dag, request.scales).coefficients
     width, children, pairs = len(coefficients) // d, np.flatnonzero(request.dag.any(axis=0)), compared(d)
 
     def residuals(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        z = (rows - silo.means) / request.scales
-        return z, coded(z, width) @ coefficients
+        columns = coded_rows(rows, silo.means, request.scales, width)
+        return columns[:, ::width], columns @ coefficients
 
     bound = chi_square_bound(d, UNLIKELY_ROW)
     centre = sum_over_chunks(silo.table, lambda rows: residuals(rows)[1].sum(axis=0)) / silo.table.shape[0]

@@ -244,13 +244,14 @@ def best_equal_variance_fit(
         order = np.argsort(top_down_order(S, knowledge.precedence)[0])
     else:
         order = equal_variance(S, least, d - 1, 0).order
-    fits = [fit(order)]
-    if many_rows and is_exact(fits[0].variances, rows):
-        return _best_after_reversals(S, fits[0], order, rows, price, fit)
-    if rejects(fits[0]):
-        return fits[0]
-    fits = [*fits * many_rows, fit(equal_variance(S, least, d - 1, MAX_PASSES).order)]
-    best = max(fits, key=lambda one: one.score)
+    first = fit(order)
+    if many_rows and is_exact(first.variances, rows):
+        return _best_after_reversals(S, first, order, rows, price, fit)
+    if rejects(first):
+        return first
+    best = fit(equal_variance(S, least, d - 1, MAX_PASSES).order)
+    if many_rows and first.score >= best.score:  # with few rows, the first order only serves to reject
+        best = first
     for _ in range(MAX_REFINEMENTS):
         # `price` as a share of the least variance, if all errors have the mean residual variance of the best fit.
         min_share = price / rows * float(best.variances.mean()) / float(np.diag(S).min())

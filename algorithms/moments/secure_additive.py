@@ -164,10 +164,11 @@ class CodedRows:
         return (coded_rows(rows, self.means, self.scales) for rows in self.table)
 
 
-def coded_rows(rows: FloatArray, means: FloatArray, scales: FloatArray) -> FloatArray:
-    """Each variable of `rows` `[n, d]` as z, z² and z³, side by side: `[n, 3d]`."""
+def coded_rows(rows: FloatArray, means: FloatArray, scales: FloatArray, width: int = WIDTH) -> FloatArray:
+    """Each variable of `rows` `[n, d]` as the first `width` of z, z² and z³, side by side: `[n, width·d]`."""
     z = (rows - means) / scales
-    return np.stack([z, z**2, np.clip(z, -CUBE_BOUND, CUBE_BOUND) ** 3], axis=2).reshape(len(rows), -1)
+    powers = (z, z**2, np.clip(z, -CUBE_BOUND, CUBE_BOUND) ** 3)[:width]
+    return np.stack(powers, axis=2).reshape(len(rows), -1)
 
 
 def coded_products(table: Table, means: FloatArray, scales: FloatArray) -> FloatArray:
