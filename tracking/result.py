@@ -433,15 +433,24 @@ class RunResult(RunDescription):
         return {(names[i], names[j]): mark for mark, arcs in marks for i, j in np.argwhere(arcs)}
 
     @cached_property
-    def doubted(self) -> frozenset[Arc]:
-        """The learned arcs into variables that nothing in a table can cause, judging by their names or labels.
+    def doubted(self) -> dict[Arc, str]:
+        """The learned arcs that are not believed, unless background knowledge requires them, each with the reason.
 
-        Such a direction is not believed, whatever the data say, unless background knowledge requires it.
+        These are arcs into variables that nothing in a table can cause, judging by their names or labels, and arcs
+        between variables that seem to share a hidden cause.
         """
         roots = set(without_causes(self.structure.variables, self.schema.levels))
-        learned = (edge for edge in self.edges if edge.directed and edge.source != edge.target)
-        into = {(edge.source, edge.target) for edge in learned if edge.target in roots}
-        return frozenset(into.difference(self.knowledge.required))
+        sharing = {frozenset(pair) for one in self.diagnosed.findings for pair in one.pairs}
+        found = dict[Arc, str]()
+        for edge in self.edges:
+            arc = (edge.source, edge.target)
+            if not edge.directed or edge.source == edge.target or arc in self.knowledge.required:
+                continue
+            if edge.target in roots:
+                found[arc] = f"nothing in a table can cause {edge.target}"
+            elif frozenset(arc) in sharing:
+                found[arc] = f"{edge.source} and {edge.target} may share a cause that is not in the data"
+        return found
 
     def basis_of(self, edge: Edge) -> str:
         """What the direction of `edge` rests on, or why it is doubted; empty for an edge without direction.
@@ -450,7 +459,7 @@ class RunResult(RunDescription):
         """
         arc, prior = (edge.source, edge.target), self._prior
         if arc in self.doubted and edge.directed:
-            return f"doubted: nothing in a table can cause {edge.target}"
+            return f"doubted: {self.doubted[arc]}"
         if edge.lag:
             return "time"
         if not edge.directed or self.structure.kind == "pag" or edge.category == "missing":

@@ -7,6 +7,7 @@ disagree with the other silos.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import prod
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from ..core.schema import FloatArray, Schema
 from ..graphs.edges import edge_count
 from ..graphs.structure import Structure
+from ..moments.model_fit import Misfit
 from ..privacy.disclosure_control import MIN_COUNT, share_class
 from ..statistics.count_tables import one_to_one
 from ..statistics.moments import regression_weights, residual_variances
@@ -50,6 +52,8 @@ class Finding:
     message: str
     advice: str
     silos: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    """pairs of variables that seem to share a hidden cause, so that an edge between them may be wrong"""
 
 
 def scale_findings(server: Server, *, equal_variances: bool, centred: bool) -> list[Finding]:
@@ -144,15 +148,20 @@ CAUSES_OF_MISFIT = (
 """the names of findings that explain a misfit"""
 
 
-def misfit_findings(misfit: float) -> list[Finding]:
-    """A finding if no DAG with few edges explains the second moments, judging by `misfit` (`moments/model_fit.py`)."""
-    if misfit <= 1:
+def misfit_findings(misfit: Misfit, names: Sequence[str]) -> list[Finding]:
+    """A finding if no DAG with few edges explains the second moments of the variables `names`."""
+    if misfit.evidence <= 1:
         return []
-    sentence = (
-        "No DAG with few edges explains all dependences, so edges and directions may be wrong. Hidden common causes, "
-        "feedback or rounded values can be the reason."
-    )
-    return [Finding(MISFIT, sentence, "Learn again with --algorithm fed-fci, which allows for hidden common causes.")]
+    sentence = "No DAG with few edges explains all dependences, so edges and directions may be wrong. "
+    groups = [" and ".join(names[v] for v in group) for group in misfit.groups]
+    if groups:
+        more = f", and {len(groups) - 3} more groups" if len(groups) > 3 else ""
+        sentence += f"Hidden common causes fit better than edges: of {'; of '.join(groups[:3])}{more}."
+    else:
+        sentence += "Hidden common causes, feedback or rounded values can be the reason."
+    pairs = tuple((names[a], names[b]) for group in misfit.groups for a, b in combinations(group, 2))
+    advice = "Learn again with --algorithm fed-fci, which allows for hidden common causes."
+    return [Finding(MISFIT, sentence, advice, pairs=pairs)]
 
 
 ERRORS_DEPEND = "errors depend on causes"

@@ -10,17 +10,19 @@ further exchange:
   the DAG holds, this logarithm has a known mean and variance, because n·v is σ²·χ² with n − k degrees of freedom for
   any distribution of the parents. Each dependence may be too weak for an edge although their sum is significant. The
   figure is the excess of the sum over its mean, in standard deviations.
-- `hidden_cause_gain`: the gain in BIC if an edge a → b is replaced by correlated errors of a and b. A hidden cause of
-  both makes a a collider, so b seems to depend on the parents of a as well; with correlated errors these edges
-  disappear. The two regressions are fitted by generalised least squares (Zellner 1962), with backward elimination of
-  parents.
+- `hidden_causes`: the gain in BIC if correlated errors replace the edges between two or three variables. If a hidden
+  cause of a and b is modelled by a → b, then b seems to depend on the parents of a as well; with correlated errors
+  these edges disappear. The regressions are fitted by generalised least squares (Zellner 1962), with backward
+  elimination of parents.
 
 `misfit` adds up the two figures, each in its own unit. If a sparse DAG holds, both are small, or only one is larger by
-chance, even with weak effects, dense graphs or few rows. Cost: O(d³), and O(p³) for each elimination at an edge whose
-ends have p parents.
+chance, even with weak effects, dense graphs or few rows. A good fit does not exclude hidden causes: if their effects
+have no other causes, or the same ones, a DAG fits them as well. Cost: O(d³), and O(p³) for each elimination at a group
+that has p parents.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,22 +32,36 @@ from ..core.schema import FloatArray
 from ..graphs.dag import topological_order, transitive_closure
 from ..statistics.moments import regression_weights, residual_variances
 
-EXCESS_UNIT, GAIN_UNIT = 6.0, 15.0
-"""a `residual_excess` of this many standard deviations is a misfit, as is a `hidden_cause_gain` of this many nats"""
-GAIN_VARIABLES = 50
+EXCESS_UNIT, GAIN_UNIT = 6.0, 12.0
+"""a `residual_excess` of this many standard deviations is a misfit, as is a sum of gains of `hidden_causes` of
+this many nats"""
+MIN_GAIN = 0.01
+"""a smaller gain, in nats, is a rounding error: with the same parents, edges fit as well as correlated errors"""
+GAIN_VARIABLES = 40
 """above this number of variables, `GAIN_UNIT` grows with the number, because the gain is a sum over more edges"""
 GLS_STEPS = 20
 """largest number of steps of generalised least squares"""
 
 
-def misfit(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float) -> float:
-    """The evidence against `dag` `[d, d]` as a model of the covariance `S` `[d, d]`: above 1 if no sparse DAG fits.
+@dataclass(frozen=True)
+class Misfit:
+    """The evidence against every sparse DAG."""
+
+    evidence: float = 0.0
+    """above 1 if no sparse DAG fits"""
+    groups: tuple[tuple[int, ...], ...] = ()
+    """the groups of variables that seem to share a hidden cause, each sorted, best first"""
+
+
+def misfit(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float) -> Misfit:
+    """The evidence against `dag` `[d, d]` as a model of the covariance `S` `[d, d]`.
 
     `rows` are the degrees of freedom of S, and `price` is the penalty on twice the log-likelihood for an edge.
     """
-    excess = max(residual_excess(S, dag, rows), 0.0)
+    excess, causes = max(residual_excess(S, dag, rows), 0.0), hidden_causes(S, dag, rows, price)
     unit = GAIN_UNIT * max(1.0, len(S) / GAIN_VARIABLES)
-    return excess / EXCESS_UNIT + hidden_cause_gain(S, dag, rows, price) / unit
+    evidence = excess / EXCESS_UNIT + sum(gain for gain, _ in causes) / unit
+    return Misfit(evidence, tuple(group for _, group in causes))
 
 
 def residual_excess(S: FloatArray, dag: NDArray[np.bool_], rows: int) -> float:
@@ -66,58 +82,63 @@ def residual_excess(S: FloatArray, dag: NDArray[np.bool_], rows: int) -> float:
     return (deviance - mean) / math.sqrt(variance) if variance > 0 else 0.0
 
 
-def hidden_cause_gain(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float) -> float:
-    """The gain in nats if correlated errors replace edges of `dag` `[d, d]`, summed over disjoint edges, best first.
+def hidden_causes(
+    S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float
+) -> list[tuple[float, tuple[int, ...]]]:
+    """The disjoint groups of variables of which correlated errors gain more than edges, with the gain in nats.
 
-    `price` is the penalty on twice the log-likelihood for an edge or a correlation. An edge a → b is skipped if a and b
-    have no common parent, because nothing is gained there. It is also skipped if a path leads from a through another
-    parent of b.
+    `price` is the penalty on twice the log-likelihood for an edge or a correlation. Groups are two or three variables
+    that are all adjacent in `dag` `[d, d]`; those that gain most are first. A group without common parents is skipped,
+    because nothing is gained there. It is also skipped if a path leads from one of its variables through a parent of
+    another.
     """
     variances, below = residual_variances(S, regression_weights(S, dag)), transitive_closure(dag)
-    gains: list[tuple[float, int, int]] = []
-    for a, b in np.argwhere(dag).tolist():
-        of_a, of_b = dag[:, a].copy(), dag[:, b].copy()
-        of_b[a] = False
-        if not (of_a & of_b).any() or (below[a] & of_b).any():
+    adjacent = np.triu(dag | dag.T)
+    pairs = [(a, b) for a, b in np.argwhere(adjacent).tolist()]
+    triangles = [(a, b, int(c)) for a, b in pairs for c in np.flatnonzero(adjacent[a] & adjacent[b])]
+    gains: list[tuple[float, tuple[int, ...]]] = []
+    for group in (*pairs, *triangles):
+        members = list(group)
+        parents = dag[:, members].copy()
+        parents[members] = False
+        if parents.sum(axis=1).max() < 2 or (below[members].any(axis=0) & parents.any(axis=1)).any():
             continue
-        before = rows * math.log(variances[a] * variances[b]) + price * (of_a.sum() + of_b.sum() + 1)
-        gains.append((0.5 * (before - _least_bic(S, (a, b), (of_a, of_b), rows, price)), a, b))
-    total, used = 0.0, set[int]()
-    for gain, a, b in sorted(gains, reverse=True):
-        if gain > 0 and not {a, b} & used:
-            total, used = total + gain, used | {a, b}
-    return total
+        before = rows * float(np.log(variances[members]).sum()) + price * int(dag[:, members].sum())
+        gains.append((0.5 * (before - _least_bic(S, group, parents, rows, price)), group))
+    found, used = list[tuple[float, tuple[int, ...]]](), set[int]()
+    for gain, group in sorted(gains, reverse=True):
+        if gain > MIN_GAIN and not used & set(group):
+            found.append((gain, group))
+            used |= set(group)
+    return found
 
 
-def _least_bic(
-    S: FloatArray,
-    ends: tuple[int, int],
-    parents: tuple[NDArray[np.bool_], NDArray[np.bool_]],
-    rows: int,
-    price: float,
-) -> float:
-    """The least −2·BIC of two regressions with correlated errors while their `parents` are eliminated one by one."""
-    chosen = [(side, int(v)) for side in (0, 1) for v in np.flatnonzero(parents[side])]
+def _least_bic(S: FloatArray, group: tuple[int, ...], parents: NDArray[np.bool_], rows: int, price: float) -> float:
+    """The least −2·BIC of regressions with correlated errors while parents are eliminated one by one.
+
+    `parents` `[d, k]` has the parents of each of the k variables of `group`.
+    """
+    chosen = [(place, int(v)) for place in range(len(group)) for v in np.flatnonzero(parents[:, place])]
     best = math.inf
     while True:
-        log_determinant, worth = _correlated_fit(S, ends, chosen)
-        best = min(best, rows * log_determinant + price * (len(chosen) + 1))
+        log_determinant, worth = _correlated_fit(S, group, chosen)
+        best = min(best, rows * log_determinant + price * (len(chosen) + len(group) * (len(group) - 1) // 2))
         if not chosen or rows * worth.min() > price:
             return best
         del chosen[int(np.argmin(worth))]
 
 
-def _correlated_fit(S: FloatArray, ends: tuple[int, int], chosen: list[tuple[int, int]]) -> tuple[float, FloatArray]:
+def _correlated_fit(S: FloatArray, group: tuple[int, ...], chosen: list[tuple[int, int]]) -> tuple[float, FloatArray]:
     """The log determinant of the errors' covariance, and the squared t-value per row of each parent in `chosen`."""
     side, column = np.array([one for one, _ in chosen], int), np.array([v for _, v in chosen], int)
-    products, targets = S[np.ix_(column, column)], S[column][:, list(ends)]
-    errors, weights, inverse = np.eye(2), np.zeros(len(chosen)), np.zeros((len(chosen), len(chosen)))
+    products, targets = S[np.ix_(column, column)], S[column][:, list(group)]
+    errors, weights, inverse = np.eye(len(group)), np.zeros(len(chosen)), np.zeros((len(chosen), len(chosen)))
     for _ in range(GLS_STEPS):
         precision, old = np.linalg.inv(errors), weights
         inverse = np.linalg.inv(precision[np.ix_(side, side)] * products)
         weights = inverse @ (precision[side] * targets).sum(axis=1)
-        residual_map = np.zeros((len(S), 2))
-        residual_map[ends, (0, 1)] = 1.0
+        residual_map = np.zeros((len(S), len(group)))
+        residual_map[group, range(len(group))] = 1.0
         residual_map[column, side] = -weights
         errors = residual_map.T @ S @ residual_map
         if not chosen or np.abs(weights - old).max() < 1e-6 * np.abs(weights).max():

@@ -62,7 +62,7 @@ from .equal_variance import (
     variances_near_equal,
 )
 from .experiments import experiment_products, learn_from_experiments, weights_of_groups
-from .model_fit import misfit
+from .model_fit import Misfit, misfit
 from .non_gaussian import contrast_sums, correlations, credible_contrasts, direct_edges, standardising, undirected_edges
 from .pooled import moments_of_least_bic
 from .tiers import best_lagged_fit, free_lagged_fit, has_few_windows, ridge_strengths
@@ -178,8 +178,8 @@ class Server(TimedState):
     """number of edges directed by non-Gaussian errors, without those directed by Meek's rules"""
     dependent: int
     """number of edges with non-Gaussian errors if the linear model is wrong and directs no edge; otherwise 0"""
-    misfit: float
-    """evidence against every sparse DAG, above 1 if none fits (`model_fit.py`); 0 if it was not computed"""
+    misfit: Misfit
+    """the evidence against every sparse DAG; 0 if it was not computed"""
     done: bool
     sums: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
     """with experiments: the covariance of each sum, `[n_sums, d, d]`; otherwise empty"""
@@ -252,7 +252,7 @@ def open_server(schema: Schema) -> Server:
     empty = np.zeros((len(schema.variables),) * 2)
     nothing, graph = LinearFit(empty, empty[0], 0.0), empty.astype(np.bool_)
     unknown = VarianceEvidence(equal=False, spread=math.nan, marginal=math.nan, gain=math.nan)
-    return Server(schema.in_order(), np.empty((0, 0)), 0, nothing, graph, unknown, 0, 0, 0.0, done=False)
+    return Server(schema.in_order(), np.empty((0, 0)), 0, nothing, graph, unknown, 0, 0, Misfit(), done=False)
 
 
 def broadcast(server: Server) -> Broadcast:
@@ -359,14 +359,16 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
     evidence = variance_evidence(evidence, fit, free_fit, rows)
     if may_be_equal and evidence.equal:
         return replace(server, fit=fit, evidence=evidence, done=True)
-    against = 0.0 if m > d or server.schema.gaps else misfit(S, free_fit.dag, rows, price)
-    if against > 1:
+    against = Misfit() if m > d or server.schema.gaps else misfit(S, free_fit.dag, rows, price)
+    if against.evidence > 1:
         price = max(price, rows * math.log1p(APPROXIMATE_SHARE))
         free_fit = gaussian_boss(S, rows, price, settings, knowledge, ends=server.ends)
     graph = pdag_with_knowledge(cpdag(free_fit.dag), knowledge.required, knowledge.possible)
     cut, evidence = not free_fit.complete, replace(evidence, equal=False)
     found = replace(server, fit=fit, evidence=evidence, graph=graph, misfit=against, cut=cut)
-    return replace(found, done=cut or not settings.non_gaussian or against > 1 or not len(edges_to_direct(found)))
+    return replace(
+        found, done=cut or not settings.non_gaussian or against.evidence > 1 or not len(edges_to_direct(found))
+    )
 
 
 def edges_to_direct(server: Server) -> NDArray[np.int32]:
@@ -482,7 +484,7 @@ def basis(server: Server) -> tuple[str, ...]:
         "Directions of v-structures, and those that follow from them, rest on conditional independences.",
     )
     lines += ("The search for the class reached its time limit: the graph is the best one until then.",) * server.cut
-    if server.misfit > 1:
+    if server.misfit.evidence > 1:
         lines += (
             "No DAG with few edges explains the dependences. So an edge had to explain "
             f"{100 * APPROXIMATE_SHARE:.0f} % of a residual variance, and errors that are not Gaussian direct no edge.",

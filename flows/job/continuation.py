@@ -223,7 +223,7 @@ def _selected_again(run: Continued, session: Session, checked: ExchangeResult) -
     untrusted = {findings.MISFIT, *(UNTRUSTED if _errors_depend(checked) else ())}
     rest = [one for one in diagnosed.findings if one.name not in untrusted]
     if not any(one.name in findings.CAUSES_OF_MISFIT for one in (*rest, *found)):
-        rest += findings.misfit_findings(selected.misfit)
+        rest += findings.misfit_findings(selected.misfit, session.schema.variables)
     algorithm = with_knowledge(registry.build(spec), job.run_schema(session.schema))
     reasons = tuple(one.message for one in found)
     basis = algorithm.basis

@@ -379,11 +379,11 @@ def diagnose(
     gaps, more = _missingness_findings(job, session, masked=algorithm.needs_secure_sum)
     curved, schema = is_nonlinear(job, last), session.schema
     of_data = _advised(job, schema, _data_findings(job, schema, server, structure, curved=curved))
-    misfit = findings.misfit_findings(last.server.misfit) if isinstance(last.server, secure_linear.Server) else []
-    others = (*capped, *gaps, *of_data)
-    if any(one.name in findings.CAUSES_OF_MISFIT for one in others):
-        misfit = []
-    return Diagnosed((*others, *misfit), sent + more, sums)
+    others = [*capped, *gaps, *of_data]
+    explained = any(one.name in findings.CAUSES_OF_MISFIT for one in others)
+    if isinstance(last.server, secure_linear.Server) and not explained:
+        others += findings.misfit_findings(last.server.misfit, schema.variables)
+    return Diagnosed(tuple(others), sent + more, sums)
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ KIND_NOTES = {
 
 def _lines_of_graph(result: RunResult, without_resamples: str) -> str:
     """What the width, the paleness and the heads of lines mean; `without_resamples` says it without resamples."""
-    found, doubted = result.confidence, sorted({target for _, target in result.doubted})
+    found, doubts = result.confidence, dict.fromkeys(result.doubted.values())
     text = without_resamples
     if found:
         text = (
@@ -196,8 +196,8 @@ def _lines_of_graph(result: RunResult, without_resamples: str) -> str:
             "edge agree with its direction. A line without arrowheads has no direction, because the data do not "
             "determine it."
         )
-    if doubted:
-        text += f" Arrowheads at {listed(doubted)} are hollow because nothing in a table can cause it."
+    if doubts:
+        text += f" Some arrowheads are hollow because {listed(list(doubts))}."
     return text.strip()
 
 

@@ -76,8 +76,8 @@ def _described(result: RunResult, edges: list[Edge]) -> Iterator[Statement]:
     """A statement for each edge: its effect or, in a PAG, the meaning of its marks."""
     network, sizes = result.parameters.network, _Sizes(result)
     for edge in edges:
-        if edge.directed and (edge.source, edge.target) in result.doubted:
-            doubt = f"nothing in a table can cause {edge.target}, so the direction of the graph is doubtful"
+        if edge.directed and (reason := result.doubted.get((edge.source, edge.target))):
+            doubt = f"{reason}, so the direction of the graph is doubtful"
             yield Statement(edge, f": the two variables depend on each other; {doubt}{_support(result, edge)}.")
         elif result.structure.kind == "pag":
             yield Statement(edge, f"{_pag_sentence(edge)}{_evidence(result, edge)}{_support(result, edge)}.")

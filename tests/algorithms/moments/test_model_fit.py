@@ -7,7 +7,8 @@ import pytest
 
 from fedbnsl import learn
 from fedbnsl.algorithms.diagnosis import findings
-from fedbnsl.algorithms.moments.model_fit import hidden_cause_gain, misfit, residual_excess
+from fedbnsl.algorithms.moments import model_fit
+from fedbnsl.algorithms.moments.model_fit import misfit, residual_excess
 from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
 from fedbnsl.algorithms.score.settings import OrderSettings
 from fedbnsl.data.networks.published import network
@@ -57,11 +58,13 @@ def test_the_gain_of_a_hidden_cause_is_the_price_of_the_edges_that_it_spares():
     S = own.T @ errors @ own
     dag = np.zeros((4, 4), np.bool_)
     dag[0, 2] = dag[0, 3] = dag[1, 3] = dag[2, 3] = True
-    assert hidden_cause_gain(S, dag, 1000, 12.0) == pytest.approx(6.0, abs=1e-6)
+    ((gain, group),) = model_fit.hidden_causes(S, dag, 1000, 12.0)
+    assert gain == pytest.approx(6.0, abs=1e-6)
+    assert group == (2, 3)
     chain = np.eye(4, k=1, dtype=np.bool_)
     W = 0.8 * chain
     inverse = np.linalg.inv(np.eye(4) - W)
-    assert hidden_cause_gain(inverse.T @ inverse, chain, 1000, 12.0) == 0.0
+    assert not model_fit.hidden_causes(inverse.T @ inverse, chain, 1000, 12.0)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -70,7 +73,7 @@ def test_hidden_causes_are_a_misfit_and_weak_effects_are_none(seed):
     for rows, expected in ((hidden_causes(rng, 2000), True), (linear(rng, 2000), False)):
         S = np.cov(rows.T)
         dag, price = best(S, len(rows) - 1)
-        assert (misfit(S, dag, len(rows) - 1, price) > 1) == expected
+        assert (misfit(S, dag, len(rows) - 1, price).evidence > 1) == expected
 
 
 def silos(rows):
@@ -111,4 +114,18 @@ def test_a_true_graph_of_many_variables_is_no_misfit():
     drawn = [network("arth150", 1, 5000, seed) for seed in range(1000, 1012)]
     S = [np.cov(one.tables["silo-1"].T) for one in drawn]
     price = math.log(5000) + 2 * math.log(len(S[0]))
-    assert max(misfit(C, one.truth.adjacency, 4999, price) for C, one in zip(S, drawn, strict=True)) < 0.9
+    assert max(misfit(C, one.truth.adjacency, 4999, price).evidence for C, one in zip(S, drawn, strict=True)) < 0.9
+
+
+def test_a_hidden_cause_of_three_variables_is_one_group_and_puts_its_arrows_in_doubt():
+    """Three variables share a hidden cause, and each has two observed causes of its own."""
+    rng = np.random.default_rng(3)
+    own, hidden = rng.normal(size=(3000, 6)), rng.normal(size=(3000, 1))
+    rows = np.column_stack([own, own[:, :3] + own[:, 3:] + 1.5 * hidden + 0.7 * rng.normal(size=(3000, 3))])
+    result = learn(silos(rows), "secure-linear", bootstrap=0).result
+    (found,) = (one for one in result.diagnosed.findings if one.name == findings.MISFIT)
+    names = result.structure.variables[6:]
+    assert set(found.pairs) == {(names[0], names[1]), (names[0], names[2]), (names[1], names[2])}
+    arrows = [edge for edge in result.edges if edge.directed and {edge.source, edge.target} <= set(names)]
+    assert arrows
+    assert all("may share a cause that is not in the data" in result.basis_of(edge) for edge in arrows)

@@ -32,7 +32,7 @@ def result():
 
 
 def test_every_place_doubts_the_same_directions(result, capsys, tmp_path):
-    assert result.doubted == {("dose", "age"), ("pain", "age")}
+    assert result.doubted.keys() == {("dose", "age"), ("pain", "age")}
     rows = list(csv.DictReader(io.StringIO(csv_text(*edge_table_of(result)))))
     assert {row["basis"] for row in rows} == {"doubted: nothing in a table can cause age"}
     marks = marks_of(result)
