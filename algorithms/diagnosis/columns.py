@@ -142,4 +142,9 @@ def suggested_option(schema: Schema) -> str:
     plain = all(not set(name) & set(",='\\") for name in schema.skewed)
     if len(schema.skewed) > MAX_NAMED or not plain:
         return "normal-scores"
-    return "'" + ",".join(f"{name}={one}" for name, one in schema.skewed.items()) + "'"
+    return quoted_transforms(schema.skewed)
+
+
+def quoted_transforms(transforms: Mapping[str, str]) -> str:
+    """The value of --transform that names the transform of each column, in quotes."""
+    return "'" + ",".join(f"{name}={one}" for name, one in transforms.items()) + "'"

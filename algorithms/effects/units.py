@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.schema import FloatArray, Schema, Transform
 from ..parameters.networks import Network
-from ..statistics.transforms import NORMAL_SCORES, apply, inverse
+from ..statistics.transforms import BY_OTHER_CELLS, apply, inverse
 from .answer import Effect, InUnits, Values, contrasts
 
 SAMPLED_ROWS = 4000
@@ -31,27 +31,27 @@ class Scale:
         return cls(schema.unit_of.get(name, ""), schema.transforms.get(name))
 
     @property
-    def is_rank(self) -> bool:
-        """Whether the values are normal scores, which cannot be computed back."""
-        return self.transform == NORMAL_SCORES
+    def score(self) -> str:
+        """The name of a value that cannot be computed back, such as a normal score; else empty."""
+        return BY_OTHER_CELLS.get(self.transform, "") if self.transform else ""
 
     @property
     def is_transformed(self) -> bool:
         """Whether the values are transformed and can be computed back."""
-        return self.transform is not None and not self.is_rank
+        return self.transform is not None and not self.score
 
     @property
     def suffix(self) -> str:
         """The unit after a number, with a space before it."""
-        return f" {self.unit}" if self.unit and not self.is_rank else ""
+        return f" {self.unit}" if self.unit and not self.score else ""
 
     def model(self, values: FloatArray) -> FloatArray:
         """The transformed `values` of these numbers of the column."""
-        return values if self.transform is None or self.is_rank else apply(values, self.transform)
+        return values if self.transform is None or self.score else apply(values, self.transform)
 
     def original(self, values: FloatArray) -> FloatArray:
         """The numbers of the column with these transformed `values`."""
-        return values if self.transform is None or self.is_rank else inverse(values, self.transform)
+        return values if self.transform is None or self.score else inverse(values, self.transform)
 
     def change(self, change: float, rows: FloatArray | None) -> float:
         """The mean change of the column if the transformed values of `rows` change by this `change`."""

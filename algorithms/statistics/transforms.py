@@ -1,10 +1,14 @@
-"""Transforms of columns of numbers inside a silo, before anything is summed: logarithms, roots, normal scores.
+"""Transforms of columns inside a silo, before anything is summed: logarithms, roots, normal scores, log-ratios.
 
 Linear and Gaussian learners lose edges if a column is a monotone distortion of a variable whose relations to the others
 are linear. Each silo removes the distortion locally by ln x, the square root of a count (Anscombe 1948), or normal
 scores, Φ⁻¹(rank/(n + 1)) (the nonparanormal of Liu, Lafferty & Wasserman 2009). Normal scores use the silo's own ranks,
 so differences between silos in units, offsets and monotone scales disappear. No further exchange is needed. The server
 knows the transform of each column (`Schema.transforms`), and parameters are on the transformed scale.
+
+Shares of a whole add up to a constant, so each depends on all others. Their ratios do not depend on the whole
+(Aitchison 1982). Each share is divided by the median share of its row, which most parts leave as it is, whereas the
+usual geometric mean of the row changes with every part.
 
 - `apply` transforms one column of numbers. An empty cell stays empty, equal cells stay equal, and the order of cells is
   kept.
@@ -26,12 +30,18 @@ from ..errors import BadInput, quoted
 from .moments import MappedPasses, Table, thin_rows
 
 NORMAL_SCORES: Transform = "normal-scores"
+LOG_RATIO: Transform = "log-ratio"
+MIN_PARTS = 6
+"""minimum number of columns whose shares can be compared with the median share of the row"""
+BY_OTHER_CELLS = {NORMAL_SCORES: "normal score", LOG_RATIO: "log-ratio"}
+"""the transforms that also depend on other cells and have no inverse, each with the name of a transformed number"""
 FORMULAS: Mapping[Transform, str] = {
     "log": "ln x",
     "log1p": "ln(1 + x)",
     "sqrt": "√x",
     "anscombe": "√(x + 3/8)",
     "normal-scores": "normal scores of each silo",
+    "log-ratio": "ln(x / median of the row)",
 }
 """the transforms, as results state them"""
 REFERENCE_ROWS = 1 << 17
@@ -44,8 +54,13 @@ def apply(values: FloatArray, transform: Transform, reference: FloatArray | None
     """`values` `[n_rows]` transformed, NaN where a cell is empty; defined for all numbers.
 
     For ln(1 + x) and roots, numbers below 0 are replaced by 0. For ln x, numbers below `SMALLEST` are replaced by
-    `SMALLEST`. Normal scores rank cells among the cells of `reference`, by default of `values`.
+    `SMALLEST`. Normal scores rank cells among the cells of `reference`, by default of `values`. For log-ratios, the
+    result is ln x, and numbers below half the smallest positive number of `reference` are replaced by it.
     """
+    if transform == LOG_RATIO:
+        known = values if reference is None else reference
+        positive = known[known > 0]
+        return np.asarray(np.log(np.maximum(values, positive.min() / 2 if len(positive) else SMALLEST)))
     if transform == "log":
         return np.asarray(np.log(np.maximum(values, SMALLEST)))
     if transform == "log1p":
@@ -68,7 +83,7 @@ def _normal_scores(values: FloatArray, reference: FloatArray) -> FloatArray:
 
 
 def inverse(values: FloatArray, transform: Transform) -> FloatArray:
-    """The numbers `[n_rows]` whose transforms are `values`; raises `ValueError` for normal scores.
+    """The numbers `[n_rows]` whose transforms are `values`; raises `ValueError` for transforms by other cells.
 
     For all transforms but ln x, values below the transform of 0 give 0, so a count is at least 0.
     """
@@ -80,7 +95,7 @@ def inverse(values: FloatArray, transform: Transform) -> FloatArray:
         return np.asarray(np.maximum(values, 0.0) ** 2)
     if transform == "anscombe":
         return np.asarray(np.maximum(np.maximum(values, 0.0) ** 2 - 3 / 8, 0.0))
-    raise ValueError("normal scores have no formula, and no inverse")
+    raise ValueError("a transform by other cells has no inverse")
 
 
 def transformed(table: Table, schema: Schema, silo: str) -> Table:
@@ -93,18 +108,18 @@ def transformed(table: Table, schema: Schema, silo: str) -> Table:
     chosen = {schema.variables.index(name): one for name, one in schema.transforms.items() if name in schema.variables}
     if isinstance(table, np.ndarray):
         return np.concatenate([_rows(part, chosen, part) for part in _silos_in(table, schema, silo)])
-    ranks = NORMAL_SCORES in chosen.values()
-    reference = thin_rows(table, REFERENCE_ROWS) if ranks else np.empty((0, 0))
+    by_cells = BY_OTHER_CELLS.keys() & chosen.values()
+    reference = thin_rows(table, REFERENCE_ROWS) if by_cells else np.empty((0, 0))
     return MappedPasses(table, partial(_rows, chosen=chosen, reference=reference), table.shape[1])
 
 
 def require_row_wise(schema: Schema) -> None:
-    """Raise `BadInput` for normal scores in a run with an ε."""
+    """Raise `BadInput` for transforms by other cells in a run with an ε."""
     for name, one in schema.transforms.items():
-        if one == NORMAL_SCORES:
+        if one in BY_OTHER_CELLS:
             raise BadInput(
-                f"--transform: normal scores of {quoted(name)} cannot be used with an ε, because a rank depends on all "
-                "rows: use log or sqrt"
+                f"--transform: {BY_OTHER_CELLS[one]}s of {quoted(name)} cannot be used with an ε, because they depend "
+                "on other rows: use log or sqrt"
             )
 
 
@@ -117,7 +132,13 @@ def _silos_in(table: FloatArray, schema: Schema, silo: str) -> list[FloatArray]:
 def _rows(rows: FloatArray, chosen: Mapping[int, Transform], reference: FloatArray) -> FloatArray:
     out = np.array(rows, np.float64)
     for v, one in chosen.items():
-        out[:, v] = apply(rows[:, v], one, reference[:, v] if one == NORMAL_SCORES else None)
+        out[:, v] = apply(rows[:, v], one, reference[:, v] if one in BY_OTHER_CELLS else None)
+    parts = [v for v, one in chosen.items() if one == LOG_RATIO]
+    if parts:
+        logarithms = out[:, parts]
+        known = ~np.isnan(logarithms).all(axis=1)
+        logarithms[known] -= np.nanmedian(logarithms[known], axis=1, keepdims=True)
+        out[:, parts] = logarithms
     return out
 
 
@@ -126,7 +147,7 @@ def below_domain(values: FloatArray, transform: str) -> int | None:
 
     The caller handles 0: ln(1 + x) replaces the logarithm of a column with zeros, and time series with 0 are refused.
     """
-    low = np.flatnonzero(values < 0) if transform in ("log", "log1p", "sqrt", "anscombe") else np.empty(0)
+    low = np.flatnonzero(values < 0) if transform != NORMAL_SCORES else np.empty(0)
     return int(low[0]) if len(low) else None
 
 

@@ -36,7 +36,7 @@ from .harmonise import OTHERS, Recode, Scale
 
 ABOUT = "about.json"
 ColumnKind = Literal["continuous", "discrete", "count"]
-RequestedTransform = Literal["normal-scores", "log", "sqrt", "none"]
+RequestedTransform = Literal["normal-scores", "log-ratio", "log", "sqrt", "none"]
 Text = Annotated[str, Field(min_length=1)]
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]

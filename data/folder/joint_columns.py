@@ -22,7 +22,7 @@ from fedbnsl.algorithms.core.schema import FloatArray, Schema, Transform
 from fedbnsl.algorithms.errors import BadInput, listed, quoted
 from fedbnsl.algorithms.privacy.disclosure_control import share_class
 from fedbnsl.algorithms.statistics.moments import chunks, thin_rows
-from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, below_domain, domain_fault
+from fedbnsl.algorithms.statistics.transforms import LOG_RATIO, MIN_PARTS, NORMAL_SCORES, below_domain, domain_fault
 
 from ..federated import FederatedData
 from .about import Declared, Reading, declarations
@@ -371,7 +371,8 @@ def transforms_of(
 ) -> dict[str, Transform]:
     """The transform of each column of `numbers` that is transformed.
 
-    Raises `BadInput` for a transform of a column that has labels or does not exist, and of numbers below its domain.
+    Raises `BadInput` for a transform of a column that has labels or does not exist, of numbers below its domain, and
+    for log-ratios of too few columns.
     """
     if declared.complete:
         return {}
@@ -387,6 +388,7 @@ def transforms_of(
             if column.negative and requested != "normal-scores":
                 raise BadInput(f"{place}: column {quoted(name)}: it has numbers below 0, which have no {requested}")
             found[name] = "log1p" if requested == "log" and column.zeros else requested
+    check_parts(found, place)
     return found
 
 
@@ -408,7 +410,18 @@ def with_declared_transforms(schema: Schema, declared: Declared) -> Schema:
             found[name] = "anscombe"
         elif requested is not None and requested != "none":
             found[name] = "log1p" if requested == "log" and declared.reading.private else requested
+    check_parts(found)
     return replace(schema, transforms=found, counts=counts)
+
+
+def check_parts(transforms: Mapping[str, Transform], place: str = "") -> None:
+    """Raise `BadInput` if fewer than `MIN_PARTS` columns are to be log-ratios."""
+    parts = [name for name, one in transforms.items() if one == LOG_RATIO]
+    if 0 < len(parts) < MIN_PARTS:
+        raise BadInput(
+            f"{place}{': ' if place else ''}--transform: a log-ratio compares the shares of a row, so it needs at "
+            f"least {MIN_PARTS} columns, not {', '.join(map(quoted, parts))} only"
+        )
 
 
 def skewed_columns(

@@ -2,7 +2,7 @@
 
 A query is written as in textbooks: `P(disease | smoke=yes, do(age=40))`, `P(disease=yes, age>60)`, `P(age | sex=m)`.
 Numbers are in the units of the data. If silos transformed a column, its numbers are converted to the scale of the model
-and back. Columns of normal scores are the exception: their numbers stay on the scale of the model.
+and back. Columns of normal scores or log-ratios are the exception: their numbers stay on the scale of the model.
 """
 
 import re
@@ -28,6 +28,7 @@ from fedbnsl.algorithms.parameters.inference import (
 )
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.parameters.prediction import PREDICTION_SAMPLES, predictions
+from fedbnsl.algorithms.statistics.transforms import FORMULAS
 from fedbnsl.data.folder.batches import Column, columns_in_memory
 from fedbnsl.data.folder.cells import is_empty, labels_of, number_of
 from fedbnsl.data.folder.sources import open_source
@@ -215,9 +216,9 @@ def _rests_on(result: RunResult, query: NetworkQuery, found: NetworkAnswer) -> t
     ]
     names = {*query.targets, *(event.name for event in query.events), *query.given, *query.do}
     lines += [
-        f"{name} is on the scale of the model, normal scores within each silo."
+        f"{name} is on the scale of the model, {FORMULAS[result.schema.transforms[name]]}."
         for name in sorted(names)
-        if Scale.of(result.schema, name).is_rank
+        if Scale.of(result.schema, name).score
     ]
     if query.do:
         lines.append(

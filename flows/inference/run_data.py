@@ -41,6 +41,7 @@ REQUESTED: dict[str, RequestedTransform] = {
     "log1p": "log",
     "sqrt": "sqrt",
     "normal-scores": "normal-scores",
+    "log-ratio": "log-ratio",
 }
 """for each transform, the option that requests it; `anscombe` has no option, because it is the default for counts"""
 MOMENTS = AlgorithmSpec("regressions", Regressions(center=True, masked=True))

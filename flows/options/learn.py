@@ -121,8 +121,8 @@ class LearnOptions(Options):
     difference: bool = False
     """Time series: learn from the differences of consecutive rows, for series with a unit root."""
     transform: Annotated[str, OnCommandLine(value="NAME|COLUMN=NAME")] = "none"
-    """Transform of numbers inside each silo: normal-scores, log, sqrt or none, for all columns or for single ones, such
-    as 'size=log'."""
+    """Transform of numbers inside each silo: normal-scores, log-ratio (shares of a whole), log, sqrt or none, for all
+    columns or for single ones, such as 'size=log'."""
     targets: Annotated[TargetsFile, OnCommandLine(value="FILE|none|unknown")] = None
     """CSV file with columns silo, variable: the variables that an experiment has set in each silo; none: treat all data
     as observational; unknown: find the variables whose mechanisms have changed; default: the targets in about.json."""

@@ -18,12 +18,13 @@ import numpy as np
 
 from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.core.protocol import ENDED_EARLY, Outcome
+from fedbnsl.algorithms.core.schema import Transform
 from fedbnsl.algorithms.errors import listed, pluralize
 from fedbnsl.algorithms.graphs.compare import summary_graph
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, weighted
 from fedbnsl.algorithms.graphs.strengths import SURE
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
-from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES
+from fedbnsl.algorithms.statistics.transforms import BY_OTHER_CELLS, FORMULAS
 
 from ..comparison import COUNTED
 from ..kept_files import with_format
@@ -271,6 +272,16 @@ def _graph_of_rows(result: RunResult) -> Iterator[Block]:
         yield Explorer(opened=False)
 
 
+def _scales_of_effects(transforms: Mapping[str, Transform]) -> str:
+    """Sentences on the scales of effects on or of transformed variables."""
+    back = [name for name, one in transforms.items() if one not in BY_OTHER_CELLS]
+    text = f" Effects on or of {', '.join(back)} are computed back to the units of the data." * bool(back)
+    for transform in BY_OTHER_CELLS:
+        names = [name for name, one in transforms.items() if one == transform]
+        text += f" {', '.join(names)}: effects are in {FORMULAS[transform]}." * bool(names)
+    return text
+
+
 def _statements(result: RunResult) -> Iterator[Block]:
     found = statements(result)
     if not found.sentences:
@@ -287,10 +298,7 @@ def _statements(result: RunResult) -> Iterator[Block]:
         )
         if found.intervals:
             text += " Intervals assume that the graph is correct."
-        scores = [name for name, one in result.schema.transforms.items() if one == NORMAL_SCORES]
-        back = [name for name in result.schema.transforms if name not in scores]
-        text += f" Effects on or of {', '.join(back)} are computed back to the units of the data." * bool(back)
-        text += f" {', '.join(scores)}: effects are in normal scores within each silo." * bool(scores)
+        text += _scales_of_effects(result.schema.transforms)
     yield note(text)
     yield StatementList(found.sentences)
     if found.weaker:

@@ -162,8 +162,8 @@ class _Sizes:
         scale, measure = self.units.scale(one.outcome), f"the mean of {one.outcome}"
         if level:
             scale, measure = Scale(), f"the probability of {one.outcome} = {level}"
-        elif scale.is_rank:
-            measure = f"the mean normal score of {one.outcome}"
+        elif scale.score:
+            measure = f"the mean {scale.score} of {one.outcome}"
         base = self.units.outcomes(one, before, self.estimator.levels(one.treatment))
         value = scale.change(turned * (one.value or 0.0), base)
         sign = 1 if value >= 0 else -1
@@ -180,8 +180,8 @@ class _Sizes:
     def _raised(self, name: str, change: float) -> str:
         """A variable of numbers raised by a standard deviation: by how much, or from where to where, in its unit."""
         scale, rows = self.units.scale(name), self.units.sample.get(name)
-        if scale.is_rank:
-            return f"the normal score of {name} higher by {change:.3g} (one standard deviation)"
+        if scale.score:
+            return f"the {scale.score} of {name} higher by {change:.3g} (one standard deviation)"
         if not scale.transform or rows is None:
             return f"{name} higher by {change:.3g}{scale.suffix} (one standard deviation)"
         low, high = scale.original(np.array([rows.mean(), rows.mean() + change]))

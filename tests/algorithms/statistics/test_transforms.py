@@ -96,3 +96,19 @@ def test_a_transform_gains_where_it_straightens_and_not_where_errors_are_skewed(
     constant = np.column_stack([linear, np.ones(2000), linear[:, 0]])
     assert np.isfinite(transform_gain(constant, {0: "normal-scores", 3: "normal-scores"}))
     assert transform_gain(linear, {}) == 0
+
+
+def test_log_ratios_do_not_depend_on_the_whole_and_zeros_stay_smallest():
+    rng = np.random.default_rng(0)
+    parts, wholes = rng.lognormal(size=(50, 6)), rng.lognormal(size=(50, 1))
+    parts[0, 0] = 0.0
+    names = tuple("abcdef")
+    schema = Schema(names, {"a": 50}, transforms=dict.fromkeys(names, "log-ratio"))
+    table = transformed(parts, schema, "a")
+    np.testing.assert_array_equal(np.concatenate([*transformed(Passes(parts), schema, "a")]), table)
+    assert table[1:] == pytest.approx(transformed(parts * wholes, schema, "a")[1:])
+    assert np.median(table, axis=1) == pytest.approx(0)
+    assert np.isfinite(table).all()
+    assert table[0, 0] == table[0].min()
+    parts[1, 1] = np.nan
+    assert np.isnan(transformed(parts, schema, "a")[1]).tolist() == [False, True, *[False] * 4]

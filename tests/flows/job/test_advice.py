@@ -71,6 +71,12 @@ def changing(rng, n):
     return pd.DataFrame(x, columns=["x", "y", "z"]).assign(time=np.arange(n))
 
 
+def shares(rng, n):
+    """Shares of a whole, whose logarithms have a chain of effects."""
+    parts = np.exp(0.3 * pd.concat([chain(rng, n), chain(rng, n)], axis=1, ignore_index=True)).add_prefix("v")
+    return parts.div(parts.sum(axis=1), axis=0)
+
+
 CASES = {
     "few rows": (lambda rng, n: chain(rng, 6), ()),
     "outliers": (wrong_cells, ()),
@@ -81,6 +87,7 @@ CASES = {
     "cap reached": (chain, ("-a", "secure-sum", "-p", "max_parents=1")),
     "one-to-one": (twice, ()),
     "misfit": (hidden_causes, ()),
+    "arithmetic": (shares, ()),
     "weights change": (changing, ("-a", "secure-linear")),
 }
 """of each finding: its data, and the options of the run that reports it"""

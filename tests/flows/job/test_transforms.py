@@ -74,12 +74,11 @@ def test_a_file_in_the_folder_and_a_table_in_memory_are_learned_alike(tmp_path):
     np.testing.assert_allclose(one.result.structure.weights, other.result.structure.weights, atol=1e-12)
 
 
-def test_ranks_are_refused_with_an_epsilon_and_logarithms_are_not():
+@pytest.mark.parametrize("transform", ["normal-scores", "log-ratio"])
+def test_what_depends_on_other_rows_is_refused_with_an_epsilon_and_logarithms_are_not(transform):
     data = {silo: pd.DataFrame(np.exp(table), columns=list("abcdef")) for silo, table in distorted().tables.items()}
-    with pytest.raises(
-        BadInput, match="normal scores of 'a' cannot be used with an ε, because a rank depends on all rows"
-    ):
-        learn(data, "secure-sum", epsilon=5.0, transform="normal-scores")
+    with pytest.raises(BadInput, match="s of 'a' cannot be used with an ε, because they depend on other rows"):
+        learn(data, "secure-sum", epsilon=5.0, transform=transform)
     private = learn(data, "secure-sum", epsilon=5.0, transform="log")
     assert set(private.result.schema.transforms.values()) == {"log1p"}
 
@@ -93,3 +92,12 @@ def test_time_series_are_transformed_and_a_zero_is_refused():
     frame.loc[4, "rate"] = 0
     with pytest.raises(BadInput, match="column 'rate': 0 has no logarithm"):
         learn({"one": frame}, transform="log")
+
+
+def test_log_ratios_of_few_columns_and_of_numbers_below_zero_are_refused():
+    rng = np.random.default_rng(2)
+    data = {silo: pd.DataFrame(rng.lognormal(size=(40, 6)), columns=list("abcdef")) for silo in "pq"}
+    with pytest.raises(BadInput, match="needs at least 6 columns, not 'a', 'b' only"):
+        learn(data, transform="a=log-ratio,b=log-ratio")
+    with pytest.raises(BadInput, match=r"column 'b': -.* is below 0 and has no log-ratio"):
+        learn({silo: table.assign(b=-table["b"]) for silo, table in data.items()}, transform="log-ratio")
