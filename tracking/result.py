@@ -448,7 +448,7 @@ class RunResult(RunDescription):
                 continue
             if edge.target in roots:
                 found[arc] = f"nothing in a table can cause {edge.target}"
-            elif frozenset(arc) in sharing:
+            elif frozenset(arc) in sharing and not edge.lag:
                 found[arc] = f"{edge.source} and {edge.target} may share a cause that is not in the data"
         return found
 

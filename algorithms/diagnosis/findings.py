@@ -148,20 +148,30 @@ CAUSES_OF_MISFIT = (
 """the names of findings that explain a misfit"""
 
 
-def misfit_findings(misfit: Misfit, names: Sequence[str]) -> list[Finding]:
-    """A finding if no DAG with few edges explains the second moments of the variables `names`."""
-    if misfit.evidence <= 1:
-        return []
+def with_misfit(
+    found: Sequence[Finding], misfit: Misfit, names: Sequence[str], *, over_time: bool = False
+) -> list[Finding]:
+    """The findings with one more if no DAG with few edges explains the second moments, unless they explain it.
+
+    For time series, weights that seem to differ do not explain it: errors that depend on earlier errors look like this.
+    """
+    causes = [name for name in CAUSES_OF_MISFIT if not (over_time and name in WEIGHTS_DIFFER)]
+    if misfit.evidence <= 1 or any(one.name in causes for one in found):
+        return list(found)
     sentence = "No DAG with few edges explains all dependences, so edges and directions may be wrong. "
+    advice = "Learn again with --algorithm fed-fci, which allows for hidden common causes."
+    reasons = "Hidden common causes, feedback or rounded values can be the reason."
+    if over_time:
+        advice = "Do not rely on single edges. Series in shorter steps may tell causes from effects."
+        reasons = "Hidden common causes, or steps that are longer than the time to an effect, can be the reason."
     groups = [" and ".join(names[v] for v in group) for group in misfit.groups]
     if groups:
         more = f", and {len(groups) - 3} more groups" if len(groups) > 3 else ""
         sentence += f"Hidden common causes fit better than edges: of {'; of '.join(groups[:3])}{more}."
     else:
-        sentence += "Hidden common causes, feedback or rounded values can be the reason."
+        sentence += reasons
     pairs = tuple((names[a], names[b]) for group in misfit.groups for a, b in combinations(group, 2))
-    advice = "Learn again with --algorithm fed-fci, which allows for hidden common causes."
-    return [Finding(MISFIT, sentence, advice, pairs=pairs)]
+    return [*found, Finding(MISFIT, sentence, advice, pairs=pairs)]
 
 
 ERRORS_DEPEND = "errors depend on causes"

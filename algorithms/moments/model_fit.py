@@ -15,7 +15,9 @@ further exchange:
   these edges disappear. The regressions are fitted by generalised least squares (Zellner 1962), with backward
   elimination of parents.
 
-`misfit` adds up the two figures, each in its own unit. If a sparse DAG holds, both are small, or only one is larger by
+`misfit` adds up the two figures, each in its own unit. For time series, the columns are those of windows, and only the
+variables at present are compared: of aggregated series, or series observed less often than effects act, more lagged
+columns matter than those that have effects. If a sparse DAG holds, both figures are small, or only one is larger by
 chance, even with weak effects, dense graphs or few rows. A good fit does not exclude hidden causes: if their effects
 have no other causes, or the same ones, a DAG fits them as well. Cost: O(d³), and O(p³) for each elimination at a group
 that has p parents.
@@ -32,7 +34,7 @@ from ..core.schema import FloatArray
 from ..graphs.dag import topological_order, transitive_closure
 from ..statistics.moments import regression_weights, residual_variances
 
-EXCESS_UNIT, GAIN_UNIT = 6.0, 12.0
+EXCESS_UNIT, GAIN_UNIT = 5.5, 12.0
 """a `residual_excess` of this many standard deviations is a misfit, as is a sum of gains of `hidden_causes` of
 this many nats"""
 MIN_GAIN = 0.01
@@ -50,50 +52,60 @@ class Misfit:
     evidence: float = 0.0
     """above 1 if no sparse DAG fits"""
     groups: tuple[tuple[int, ...], ...] = ()
-    """the groups of variables that seem to share a hidden cause, each sorted, best first"""
+    """the groups of variables that seem to share a hidden cause, each sorted, best first; empty if other dependences
+    are more of the evidence"""
 
 
-def misfit(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float) -> Misfit:
+def misfit(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float, present: int) -> Misfit:
     """The evidence against `dag` `[d, d]` as a model of the covariance `S` `[d, d]`.
 
-    `rows` are the degrees of freedom of S, and `price` is the penalty on twice the log-likelihood for an edge.
+    `rows` are the degrees of freedom of S, and `price` is the penalty on twice the log-likelihood for an edge. The
+    first `present` columns are compared; further columns are lagged.
     """
-    excess, causes = max(residual_excess(S, dag, rows), 0.0), hidden_causes(S, dag, rows, price)
-    unit = GAIN_UNIT * max(1.0, len(S) / GAIN_VARIABLES)
-    evidence = excess / EXCESS_UNIT + sum(gain for gain, _ in causes) / unit
-    return Misfit(evidence, tuple(group for _, group in causes))
+    excess = max(residual_excess(S, dag, rows, present), 0.0) / EXCESS_UNIT
+    causes = hidden_causes(S, dag, rows, price, present)
+    gain = sum(gain for gain, _ in causes) / (GAIN_UNIT * max(1.0, present / GAIN_VARIABLES))
+    return Misfit(excess + gain, tuple(group for _, group in causes) if gain > excess else ())
 
 
-def residual_excess(S: FloatArray, dag: NDArray[np.bool_], rows: int) -> float:
+def residual_excess(S: FloatArray, dag: NDArray[np.bool_], rows: int, present: int) -> float:
     """The deviance of `dag` `[d, d]` minus its mean, in standard deviations; 0 for too few rows.
 
-    `S` `[d, d]` is the covariance on `rows` degrees of freedom.
+    `S` `[d, d]` is the covariance on `rows` degrees of freedom, of which the first `present` columns are compared.
     """
     d = len(S)
     if rows <= d + 1:
         return 0.0
-    order = np.array(topological_order(dag))
-    given_parents = residual_variances(S, regression_weights(S, dag))[order]
-    given_earlier = np.diag(np.linalg.cholesky(S[np.ix_(order, order)])) ** 2
-    free, most = (rows - dag.sum(axis=0)[order]) / 2, (rows - np.arange(d)) / 2
+    now = np.array(topological_order(dag[:present, :present]))
+    order = np.concatenate([np.arange(present, d), now])
+    given_parents = residual_variances(S, regression_weights(S, dag))[now]
+    given_earlier = np.diag(np.linalg.cholesky(S[np.ix_(order, order)]))[d - present :] ** 2
+    free, most = (rows - dag.sum(axis=0)[now]) / 2, (rows - np.arange(d - present, d)) / 2
     mean = float((digamma(free) - digamma(most)).sum())
     variance = float((polygamma(1, most) - polygamma(1, free)).sum())
     deviance = float(np.log(given_parents / given_earlier).sum())
     return (deviance - mean) / math.sqrt(variance) if variance > 0 else 0.0
 
 
+def fits_badly(S: FloatArray, parents: NDArray[np.bool_], rows: int) -> bool:
+    """Whether the parents `[m, d]` of d variables leave much more dependence in `S` `[m, m]` than chance does."""
+    dag = np.zeros(S.shape, np.bool_)
+    dag[:, : parents.shape[1]] = parents
+    return residual_excess(S, dag, rows, parents.shape[1]) > EXCESS_UNIT
+
+
 def hidden_causes(
-    S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float
+    S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float, present: int
 ) -> list[tuple[float, tuple[int, ...]]]:
     """The disjoint groups of variables of which correlated errors gain more than edges, with the gain in nats.
 
-    `price` is the penalty on twice the log-likelihood for an edge or a correlation. Groups are two or three variables
-    that are all adjacent in `dag` `[d, d]`; those that gain most are first. A group without common parents is skipped,
-    because nothing is gained there. It is also skipped if a path leads from one of its variables through a parent of
-    another.
+    `price` is the penalty on twice the log-likelihood for an edge or a correlation. Groups are two or three of the
+    first `present` variables that are all adjacent in `dag` `[d, d]`; those that gain most are first. A group without
+    common parents is skipped, because nothing is gained there. It is also skipped if a path leads from one of its
+    variables through a parent of another.
     """
     variances, below = residual_variances(S, regression_weights(S, dag)), transitive_closure(dag)
-    adjacent = np.triu(dag | dag.T)
+    adjacent = np.triu(dag | dag.T)[:present, :present]
     pairs = [(a, b) for a, b in np.argwhere(adjacent).tolist()]
     triangles = [(a, b, int(c)) for a, b in pairs for c in np.flatnonzero(adjacent[a] & adjacent[b])]
     gains: list[tuple[float, tuple[int, ...]]] = []

@@ -62,10 +62,10 @@ from .equal_variance import (
     variances_near_equal,
 )
 from .experiments import experiment_products, learn_from_experiments, weights_of_groups
-from .model_fit import Misfit, misfit
+from .model_fit import Misfit, fits_badly, misfit
 from .non_gaussian import contrast_sums, correlations, credible_contrasts, direct_edges, standardising, undirected_edges
 from .pooled import moments_of_least_bic
-from .tiers import best_lagged_fit, free_lagged_fit, has_few_windows, ridge_strengths
+from .tiers import best_lagged_fit, free_lagged_fit, has_few_windows, price_of_parent, ridge_strengths
 
 ONE = np.ones(1)
 MAX_LOST_WINDOWS = 0.05
@@ -350,25 +350,36 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
 
     fit = best_lagged_fit(S, rows, knowledge) if m > d else best_equal_variance_fit(S, rows, knowledge, rejects)
     evidence = variances_near_equal(S, fit)
+    may_be_equal = may_be_equal and (bool(server.schema.gaps) or not fits_badly(S, fit.weights != 0, rows))
     if settings.error_variances == "equal" or (may_be_equal and evidence.equal):
         return replace(server, fit=fit, evidence=replace(evidence, equal=True), done=True)
-    if m > d:
-        free_fit, knowledge = free_lagged_fit(S, rows, settings, knowledge, server.ends), knowledge.of_windows(m)
-    else:
-        free_fit = search_class()
+    free_fit = free_lagged_fit(S, rows, settings, knowledge, ends=server.ends) if m > d else search_class()
     evidence = variance_evidence(evidence, fit, free_fit, rows)
     if may_be_equal and evidence.equal:
         return replace(server, fit=fit, evidence=evidence, done=True)
-    against = Misfit() if m > d or server.schema.gaps else misfit(S, free_fit.dag, rows, price)
-    if against.evidence > 1:
+    return _with_class(replace(server, fit=fit, evidence=replace(evidence, equal=False)), free_fit, price, settings)
+
+
+def _with_class(server: Server, found: BestOrder, price: float, settings: SecureLinear) -> Server:
+    """The state with the class of the DAG `found`, or of one with fewer edges if no sparse DAG fits.
+
+    `price` is the penalty on twice the log-likelihood for an edge between variables of one row.
+    """
+    S, rows, m, d = server.S, server.rows, len(server.S), len(server.schema.variables)
+    knowledge, over_time = server.schema.knowledge.prior(server.schema.variables), m > d
+    per_edge = price_of_parent(rows, m) if over_time else price
+    against = Misfit() if server.schema.gaps else misfit(S, found.dag, rows, per_edge, d)
+    misfits = against.evidence > 1
+    if misfits and over_time:
+        found = free_lagged_fit(S, rows, settings, knowledge, APPROXIMATE_SHARE, server.ends)
+    elif misfits:
         price = max(price, rows * math.log1p(APPROXIMATE_SHARE))
-        free_fit = gaussian_boss(S, rows, price, settings, knowledge, ends=server.ends)
-    graph = pdag_with_knowledge(cpdag(free_fit.dag), knowledge.required, knowledge.possible)
-    cut, evidence = not free_fit.complete, replace(evidence, equal=False)
-    found = replace(server, fit=fit, evidence=evidence, graph=graph, misfit=against, cut=cut)
-    return replace(
-        found, done=cut or not settings.non_gaussian or against.evidence > 1 or not len(edges_to_direct(found))
-    )
+        found = gaussian_boss(S, rows, price, settings, knowledge, ends=server.ends)
+    knowledge = knowledge.of_windows(m) if over_time else knowledge
+    graph = pdag_with_knowledge(cpdag(found.dag), knowledge.required, knowledge.possible)
+    server = replace(server, graph=graph, misfit=against, cut=not found.complete)
+    settled = server.cut or not settings.non_gaussian or misfits
+    return replace(server, done=settled or not len(edges_to_direct(server)))
 
 
 def edges_to_direct(server: Server) -> NDArray[np.int32]:

@@ -180,15 +180,15 @@ def _screened(S: FloatArray, rows: int, knowledge: Prior, d: int) -> Prior:
 
 
 def free_lagged_fit(
-    S: FloatArray, rows: int, settings: OrderSettings, prior: Prior, ends: float = math.inf
+    S: FloatArray, rows: int, settings: OrderSettings, prior: Prior, min_share: float = 0.0, ends: float = math.inf
 ) -> BestOrder:
     """The DAG `[m, m]` of least BIC for second moments `S` `[m, m]` of windows, with an error variance per variable.
 
-    `prior` is the background knowledge of the d variables. The lagged columns have no parents. The search ends at the
-    time `ends` of `time.monotonic` at the latest.
+    `prior` is the background knowledge of the d variables. The lagged columns have no parents. An edge must explain
+    `min_share` of a residual variance. The search ends at the time `ends` of `time.monotonic` at the latest.
     """
     m, d = len(S), len(prior.possible)
-    price, knowledge = price_of_parent(rows, m), prior.of_windows(m)
+    price, knowledge = max(price_of_parent(rows, m), rows * math.log1p(min_share)), prior.of_windows(m)
     if d > MAX_THOROUGH and has_few_windows(rows, m):
         settings = replace(settings, starts=1, patience=1)
     found = gaussian_boss(S, rows, price, settings, _screened(S, rows, knowledge, d), d, ends)

@@ -222,8 +222,7 @@ def _selected_again(run: Continued, session: Session, checked: ExchangeResult) -
         last = last if directed.lost else _after(run.last, directed.last)
     untrusted = {findings.MISFIT, *(UNTRUSTED if _errors_depend(checked) else ())}
     rest = [one for one in diagnosed.findings if one.name not in untrusted]
-    if not any(one.name in findings.CAUSES_OF_MISFIT for one in (*rest, *found)):
-        rest += findings.misfit_findings(selected.misfit, session.schema.variables)
+    everything = findings.with_misfit([*rest, *found], selected.misfit, session.schema.variables)
     algorithm = with_knowledge(registry.build(spec), job.run_schema(session.schema))
     reasons = tuple(one.message for one in found)
     basis = algorithm.basis
@@ -232,7 +231,7 @@ def _selected_again(run: Continued, session: Session, checked: ExchangeResult) -
         job=replace(job, spec=spec),
         algorithm=replace(algorithm, basis=lambda server: (*reasons, *basis(server))),
         last=last,
-        diagnosed=replace(diagnosed, findings=(*rest, *found)),
+        diagnosed=replace(diagnosed, findings=tuple(everything)),
     )
 
 
@@ -264,7 +263,7 @@ def _with_own_weights(linear: Continued, session: Session) -> Continued:
     rest = tuple(
         replace(one, advice=ALLOWED_FOR) if one.name in OWN_WEIGHTS else one
         for one in linear.diagnosed.findings
-        if one.name not in findings.OF_LINEAR_MODELS
+        if one.name not in (*findings.OF_LINEAR_MODELS, findings.MISFIT)
     )
     learner = with_knowledge(registry.build(spec), job.run_schema(session.schema))
     reason = (

@@ -380,9 +380,8 @@ def diagnose(
     curved, schema = is_nonlinear(job, last), session.schema
     of_data = _advised(job, schema, _data_findings(job, schema, server, structure, curved=curved))
     others = [*capped, *gaps, *of_data]
-    explained = any(one.name in findings.CAUSES_OF_MISFIT for one in others)
-    if isinstance(last.server, secure_linear.Server) and not explained:
-        others += findings.misfit_findings(last.server.misfit, schema.variables)
+    if isinstance(last.server, secure_linear.Server):
+        others = findings.with_misfit(others, last.server.misfit, schema.variables, over_time=schema.kind in SERIES)
     return Diagnosed(tuple(others), sent + more, sums)
 
 

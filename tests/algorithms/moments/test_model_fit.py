@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedbnsl import learn
@@ -37,15 +38,15 @@ def best(S, rows):
 def test_the_excess_of_a_true_dag_is_standardised_even_for_few_rows():
     """Without the correction for few rows, its mean would be 3 standard deviations."""
     rng = np.random.default_rng(0)
-    each = [residual_excess(np.cov(rng.normal(size=(25, 8)).T), EMPTY, 24) for _ in range(400)]
+    each = [residual_excess(np.cov(rng.normal(size=(25, 8)).T), EMPTY, 24, 8) for _ in range(400)]
     assert abs(np.mean(each)) < 0.2
     assert np.std(each) == pytest.approx(1, abs=0.15)
-    assert residual_excess(np.eye(8), EMPTY, 9) == 0.0
+    assert residual_excess(np.eye(8), EMPTY, 9, 8) == 0.0
 
 
 def test_dependences_too_weak_for_edges_add_up():
     S = np.full((8, 8), 0.05) + 0.95 * np.eye(8)
-    assert residual_excess(S, EMPTY, 2000) > 6
+    assert residual_excess(S, EMPTY, 2000, 8) > 6
 
 
 def test_the_gain_of_a_hidden_cause_is_the_price_of_the_edges_that_it_spares():
@@ -58,13 +59,13 @@ def test_the_gain_of_a_hidden_cause_is_the_price_of_the_edges_that_it_spares():
     S = own.T @ errors @ own
     dag = np.zeros((4, 4), np.bool_)
     dag[0, 2] = dag[0, 3] = dag[1, 3] = dag[2, 3] = True
-    ((gain, group),) = model_fit.hidden_causes(S, dag, 1000, 12.0)
+    ((gain, group),) = model_fit.hidden_causes(S, dag, 1000, 12.0, 4)
     assert gain == pytest.approx(6.0, abs=1e-6)
     assert group == (2, 3)
     chain = np.eye(4, k=1, dtype=np.bool_)
     W = 0.8 * chain
     inverse = np.linalg.inv(np.eye(4) - W)
-    assert not model_fit.hidden_causes(inverse.T @ inverse, chain, 1000, 12.0)
+    assert not model_fit.hidden_causes(inverse.T @ inverse, chain, 1000, 12.0, 4)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -73,7 +74,7 @@ def test_hidden_causes_are_a_misfit_and_weak_effects_are_none(seed):
     for rows, expected in ((hidden_causes(rng, 2000), True), (linear(rng, 2000), False)):
         S = np.cov(rows.T)
         dag, price = best(S, len(rows) - 1)
-        assert (misfit(S, dag, len(rows) - 1, price).evidence > 1) == expected
+        assert (misfit(S, dag, len(rows) - 1, price, 20).evidence > 1) == expected
 
 
 def silos(rows):
@@ -114,7 +115,9 @@ def test_a_true_graph_of_many_variables_is_no_misfit():
     drawn = [network("arth150", 1, 5000, seed) for seed in range(1000, 1012)]
     S = [np.cov(one.tables["silo-1"].T) for one in drawn]
     price = math.log(5000) + 2 * math.log(len(S[0]))
-    assert max(misfit(C, one.truth.adjacency, 4999, price).evidence for C, one in zip(S, drawn, strict=True)) < 0.9
+    assert (
+        max(misfit(C, one.truth.adjacency, 4999, price, len(C)).evidence for C, one in zip(S, drawn, strict=True)) < 0.9
+    )
 
 
 def test_a_hidden_cause_of_three_variables_is_one_group_and_puts_its_arrows_in_doubt():
@@ -129,3 +132,22 @@ def test_a_hidden_cause_of_three_variables_is_one_group_and_puts_its_arrows_in_d
     arrows = [edge for edge in result.edges if edge.directed and {edge.source, edge.target} <= set(names)]
     assert arrows
     assert all("may share a cause that is not in the data" in result.basis_of(edge) for edge in arrows)
+
+
+def aggregated(rng, n, steps, d=6):
+    """Means of `steps` steps of series with persistence and a chain of lagged effects."""
+    effects = 0.6 * np.eye(d) + 0.6 * np.diag([1.0, -1.0, 1.0, -1.0, 1.0], 1)
+    x = np.zeros((n * steps, d))
+    for t in range(1, len(x)):
+        x[t] = x[t - 1] @ effects + rng.normal(size=d) * np.linspace(1.4, 0.5, d)
+    means = x.reshape(n, steps, d).mean(axis=1)
+    return pd.DataFrame(means, columns=list("abcdef")).assign(time=np.arange(n))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_series_in_steps_longer_than_their_effects_are_a_misfit(seed):
+    rng = np.random.default_rng(seed)
+    for steps in (1, 5):
+        found = learn({silo: aggregated(rng, 700, steps) for silo in "pqr"}, bootstrap=0).result.diagnosed.findings
+        (said,) = [one.message for one in found if one.name == findings.MISFIT] or [""]
+        assert ("longer than the time to an effect" in said) == (steps > 1), said
