@@ -6,6 +6,7 @@ units, ten seeds from 3000 on; rules were chosen on seeds from 100 to 105. CPU s
 diagnosis, resamples and parameters, with compiled code already loaded.
 """
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from typing import Any
 import numpy as np
 from measure import mean_and_sd, run_tables, show
 from misfit import distance
+from numpy.typing import NDArray
 from real import NOISES, dealt
+from scipy.signal import lfilter
 
 from fedbnsl import learn
 from fedbnsl.algorithms.core.schema import FloatArray
@@ -22,7 +25,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.data.federated import FederatedData, continuous, silo_names
+from fedbnsl.data.federated import FederatedData, continuous, silo_names, time_series
 from fedbnsl.data.generators.random_graphs import random_dag
 
 SEEDS, CLEAN_SEEDS = range(3000, 3010), range(4000, 4020)
@@ -396,6 +399,117 @@ def set_aside() -> None:
     shown("regimes-set-aside", {label: REGIMES[label]}, SEEDS, outliers="set-aside")
 
 
+@dataclass(frozen=True)
+class Series:
+    """A regime of time series: 8 variables, 8 effects within a step, 8 effects across one step and persistence."""
+
+    observe: Callable[[FloatArray], FloatArray] = lambda X: X
+    """the series as they are observed"""
+    steps: int = 1
+    """number of steps of the process for each observed step"""
+    hidden: float | None = None
+    """autocorrelation of a hidden cause of four variables; None: there is none"""
+    periods: tuple[int, ...] = ()
+    """periods of seasons, in rows"""
+    asked: str = ""
+    follows: bool = False
+    """whether the advice of a finding on seasons is followed"""
+
+
+SERIES = {
+    "series": Series(asked="no finding"),
+    "hidden cause without a past": Series(hidden=0.0, asked="≤ 4 false, or a finding"),
+    "hidden cause that lasts": Series(hidden=0.7, asked="≤ 4 false, or a finding"),
+    "means of 4 steps": Series(lambda X: X.reshape(-1, 4, X.shape[1]).mean(axis=1), 4, asked="a finding"),
+    "every third step": Series(lambda X: X[::3], 3, asked="a finding"),
+    "periods 7 and 24": Series(periods=(7, 24), asked="≤ 2 false"),
+    "periods 7 and 24, after its command": Series(periods=(7, 24), asked="≤ 2 false", follows=True),
+}
+SERIES_VARIABLES, SERIES_ROWS, SERIES_SILOS = 8, 3000, 5
+
+
+def drawn_series(regime: Series, seed: int) -> tuple[FederatedData, NDArray[np.bool_]]:
+    """The silos of a regime, and which variable affects which one a step later, `[d, d]`."""
+    rng, d = np.random.default_rng([seed, 9]), SERIES_VARIABLES
+    signs = rng.choice([-1.0, 1.0], (2, d, d))
+    within = random_dag(d, d, rng, "ER") * rng.uniform(0.3, 0.8, (d, d)) * signs[0]
+    others = rng.permutation(np.flatnonzero(~np.eye(d, dtype=bool)))[:d]
+    across = np.diag(rng.uniform(0.3, 0.6, d))
+    across.flat[others] = rng.uniform(0.3, 0.5, d) * signs[1].flat[others]
+    total = np.linalg.inv(np.eye(d) - within)
+    while np.abs(np.linalg.eigvals(across @ total)).max() > 0.9:
+        across *= 0.9
+    deviations, affected = np.sqrt(rng.uniform(0.3, 2.0, d)), rng.choice(d, 4, replace=False)
+    loads, tables = rng.uniform(0.7, 1.5, 4) * rng.choice([-1.0, 1.0], 4), {}
+    for silo in silo_names(SERIES_SILOS):
+        errors = rng.normal(size=(SERIES_ROWS // SERIES_SILOS * regime.steps + 48, d)) * deviations
+        if regime.hidden is not None:
+            cause = lfilter([1.0], [1.0, -regime.hidden], rng.normal(size=len(errors)))
+            errors[:, affected] += cause[:, None] * loads
+        X = np.zeros_like(errors)
+        for t in range(1, len(X)):
+            X[t] = (X[t - 1] @ across + errors[t]) @ total
+        times = np.arange(len(X))[:, None]
+        for period in regime.periods:
+            phase = rng.uniform(0, 2 * np.pi, d)
+            X += 2 * X.std(axis=0) * np.sin(2 * np.pi * times / period + phase)
+        tables[silo] = regime.observe(X[48:])
+    names = tuple(f"v{place}" for place in rng.permutation(d))
+    return FederatedData(
+        time_series(tables, {silo: (len(own),) for silo, own in tables.items()}, names), tables
+    ), across != 0
+
+
+@dataclass(frozen=True)
+class RanSeries:
+    """One run of the default on time series: its edges between different variables across time."""
+
+    seed: int
+    false: int
+    missed: int
+    findings: tuple[str, ...]
+    cpu_seconds: float
+
+
+def over_time() -> None:
+    """The default on time series."""
+    rows, runs = [], {}
+    for label, regime in SERIES.items():
+        found = []
+        for seed in SEEDS:
+            data, true = drawn_series(regime, seed)
+            start = time.process_time()
+            result = learn(data, seed=seed, bootstrap=0).result
+            advised = re.search(r"--deseasonalise (\d+)", " ".join(one.advice for one in result.diagnosed.findings))
+            if regime.follows and advised:
+                result = learn(data, seed=seed, bootstrap=0, deseasonalise=int(advised[1])).result
+            lagged, others = result.structure.lagged, ~np.eye(len(true), dtype=bool)
+            seen = np.zeros_like(true) if lagged is None else lagged.any(axis=0)
+            found.append(
+                RanSeries(
+                    seed,
+                    int((seen & ~true & others).sum()),
+                    int((true & ~seen & others).sum()),
+                    tuple(one.name for one in result.diagnosed.findings),
+                    time.process_time() - start,
+                )
+            )
+        names = sorted({name for run in found for name in run.findings})
+        rows.append(
+            {
+                "data": label,
+                "seeds": len(found),
+                "false lagged edges": mean_and_sd([run.false for run in found], 1),
+                "missed": mean_and_sd([run.missed for run in found], 1),
+                "findings": ", ".join(f"{name} {sum(name in run.findings for run in found)}" for name in names),
+                "CPU s": f"{np.mean([run.cpu_seconds for run in found]):.1f}",
+                "asked": regime.asked,
+            }
+        )
+        runs[label] = found
+    show("regimes-series", rows, runs)
+
+
 def alarms() -> None:
     """How often each finding is reported on clean data."""
     clean = {label: regime for label, regime in REGIMES.items() if regime.clean}
@@ -414,4 +528,4 @@ def alarms() -> None:
 
 
 if __name__ == "__main__":
-    run_tables({"regimes": regimes, "set-aside": set_aside, "alarms": alarms}, __doc__, __file__)
+    run_tables({"regimes": regimes, "set-aside": set_aside, "series": over_time, "alarms": alarms}, __doc__, __file__)

@@ -146,6 +146,8 @@ CAUSES_OF_MISFIT = (
     "skewed columns",
 )
 """the names of findings that explain a misfit"""
+PASSING = ("trend", "season", "unit root", "weights change")
+"""the names of findings on time series that leave dependence on earlier steps"""
 
 
 def with_misfit(
@@ -155,7 +157,7 @@ def with_misfit(
 
     For time series, weights that seem to differ do not explain it: errors that depend on earlier errors look like this.
     """
-    causes = [name for name in CAUSES_OF_MISFIT if not (over_time and name in WEIGHTS_DIFFER)]
+    causes = {*CAUSES_OF_MISFIT, *PASSING} - ({*WEIGHTS_DIFFER} if over_time else set())
     if misfit.evidence <= 1 or any(one.name in causes for one in found):
         return list(found)
     sentence = "No DAG with few edges explains all dependences, so edges and directions may be wrong. "

@@ -31,7 +31,10 @@ of two ways:
 - its fit with *one* variance scores better, penalties included, than the class with a variance for each variable;
 - or its residual variances are equal up to sampling error: their spread D = ln of the mean − mean of the ln is below
   `MAX_SPREAD`, and below `MAX_SPREAD_RATIO` of the spread M of the variables' own variances. Standardised columns have
-  M = 0 and never pass this test.
+  M = 0 and never pass this test. If D is larger than by chance, the DAG must also fit as well as the class once each
+  variable has a variance: nearly equal variances can order variables wrongly, and a wrong order needs more edges.
+
+In both cases no more dependence may be left than by chance (`model_fit.fits_badly`).
 """
 
 import math
@@ -325,6 +328,10 @@ def score_fit(S: FloatArray, weights: FloatArray, rows: int, price: float | None
 
 
 MAX_SPREAD, MAX_SPREAD_RATIO = 0.05, 0.1
+MAX_CHANCE_SPREAD = 3.0
+"""spread of residual variances, times the number of rows, that equal variances have by chance; its mean is 1"""
+MAX_LOSS = 10.0
+"""nats by which a DAG found with nearly equal variances may fit worse than the class, if each has a variance"""
 
 
 @dataclass(frozen=True)
@@ -346,6 +353,16 @@ def variances_near_equal(S: FloatArray, fit: LinearFit) -> VarianceEvidence:
     return VarianceEvidence(
         spread < MAX_SPREAD and spread < MAX_SPREAD_RATIO * marginal, spread, marginal, float("nan")
     )
+
+
+def loses_to_class(fit: LinearFit, free: BestOrder, rows: int, price: float) -> bool:
+    """Whether the DAG of `fit` fits worse than the class `free` once both have a variance for each variable.
+
+    `price` is the penalty on twice the log-likelihood for an edge. The true DAG is in the class. An order that nearly
+    equal variances have got wrong needs further edges, and loses more than `MAX_LOSS`.
+    """
+    own = -0.5 * (rows * float(np.log(fit.variances).sum()) + price * fit.edges)
+    return free.score - own > MAX_LOSS
 
 
 def variance_evidence(near: VarianceEvidence, fit: LinearFit, free: BestOrder, rows: int) -> VarianceEvidence:

@@ -53,11 +53,13 @@ from ..statistics.moments import (
 )
 from ..statistics.packing import from_triangle, triangle
 from .equal_variance import (
+    MAX_CHANCE_SPREAD,
     LinearFit,
     VarianceEvidence,
     best_equal_variance_fit,
     clearly_unequal,
     is_exact,
+    loses_to_class,
     variance_evidence,
     variances_near_equal,
 )
@@ -351,10 +353,12 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
     fit = best_lagged_fit(S, rows, knowledge) if m > d else best_equal_variance_fit(S, rows, knowledge, rejects)
     evidence = variances_near_equal(S, fit)
     may_be_equal = may_be_equal and (bool(server.schema.gaps) or not fits_badly(S, fit.weights != 0, rows))
-    if settings.error_variances == "equal" or (may_be_equal and evidence.equal):
+    certain = may_be_equal and evidence.equal and evidence.spread * rows <= MAX_CHANCE_SPREAD
+    if settings.error_variances == "equal" or certain:
         return replace(server, fit=fit, evidence=replace(evidence, equal=True), done=True)
     free_fit = free_lagged_fit(S, rows, settings, knowledge, ends=server.ends) if m > d else search_class()
-    evidence = variance_evidence(evidence, fit, free_fit, rows)
+    loses = loses_to_class(fit, free_fit, rows, price_of_parent(rows, m) if m > d else price)
+    evidence = variance_evidence(replace(evidence, equal=evidence.equal and not loses), fit, free_fit, rows)
     if may_be_equal and evidence.equal:
         return replace(server, fit=fit, evidence=evidence, done=True)
     return _with_class(replace(server, fit=fit, evidence=replace(evidence, equal=False)), free_fit, price, settings)
