@@ -411,13 +411,13 @@ class RunResult(RunDescription):
         """The variables with labels, if other variables have numbers; empty if all variables are of one kind."""
         return tuple(self.schema.levels) if self.schema.kind == "mixed" else ()
 
-    @property
+    @cached_property
     def targets(self) -> tuple[str, ...]:
         """The variables that an experiment has set in some silo, in their order; empty without experiments."""
         named = {name for conditions in self.schema.targets.values() for own in conditions for name in own}
         return tuple(name for name in self.schema.variables if name in named)
 
-    @property
+    @cached_property
     def experimental(self) -> dict[Arc, str]:
         """The arcs whose direction rests on experiments, each with the mark "target" or "follows".
 

@@ -53,8 +53,8 @@ from ..score.order_starts import BestOrder
 from ..statistics.lagged import moments_given_past
 from ..statistics.moments import top_down_order
 from .edge_reversals import order_after_reversals
-from .elimination import Eliminated, backward_elimination
-from .parent_selection import score_of, select_parents
+from .elimination import MAX_UNSCREENED, Eliminated, backward_elimination
+from .parent_selection import can_enter, new_paths, select_parents, select_path, was_added
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,19 @@ class OrderedWeights:
 
 
 def equal_variance(
-    S: FloatArray, min_share: float | FloatArray, max_parents: int, passes: int, d: int | None = None
+    S: FloatArray,
+    min_share: float | FloatArray,
+    max_parents: int,
+    passes: int,
+    d: int | None = None,
+    noise: float = 0.0,
 ) -> OrderedWeights:
     """The weights and the order of the variables for second moments `S` `[m, m]`, positive definite.
 
     A parent must explain the share `min_share` of the least variance: one number, or one number per candidate `[m]`.
     `passes` limits the number of passes of moves. The first `d` variables, by default all, are ordered. The others are
     lagged variables of time series, which precede them. With lagged variables, the least variance is the least residual
-    variance given the lagged variables.
+    variance given the lagged variables. A parent must also explain the share `noise` of the residual variance.
     """
     d = len(S) if d is None else d
     most = min(max_parents, len(S) - 1)
@@ -82,12 +87,12 @@ def equal_variance(
     min_explained = shares * float(np.diag(S)[:d].min())
     if d < len(S):
         min_explained = shares * min(select_parents(S, j, lagged, min_explained, most)[0] for j in range(d))
-    order = _top_down(S, lagged, min_explained, most)
-    order = _improve_order(S, lagged, order, min_explained, most, passes)
+    order = _top_down(S, lagged, min_explained, most, noise)
+    order = _improve_order(S, lagged, order, min_explained, most, noise, passes)
     weights = np.zeros((len(S), d))
     before = lagged.copy()
     for j in order:
-        _, parents = select_parents(S, j, before, min_explained, most)
+        _, parents = select_parents(S, j, before, min_explained, most, noise)
         if len(parents):
             weights[parents, j] = np.linalg.solve(S[np.ix_(parents, parents)], S[parents, j])
         before[j] = True
@@ -112,46 +117,57 @@ def select_weights(S: FloatArray, parents: NDArray[np.bool_], min_share: float, 
 
 
 @njit(cache=True)
-def _top_down(S, lagged, min_explained, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _top_down(S, lagged, min_explained, most, noise):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The order in which the next variable always has the least variance given the earlier ones."""
     d = len(lagged) - lagged.sum()
-    order, ordered = np.empty(d, np.int64), lagged.copy()
-    variance = np.diag(S).copy()
-    for j in range(d if lagged.any() else 0):
-        variance[j] = select_parents(S, j, ordered, min_explained, most)[0]
+    order, ordered, paths = np.empty(d, np.int64), lagged.copy(), new_paths(d)
+    variances = paths[-1]
+    for j in range(d):
+        select_path(S, j, ordered, min_explained, most, noise, paths, j)
     for place in range(d):
-        best = int(np.argmin(np.where(ordered, np.inf, variance)))
+        best = int(np.argmin(np.where(ordered[:d], np.inf, variances)))
         order[place] = best
         ordered[best] = True
         for j in range(d):
-            if not ordered[j]:
-                variance[j] = select_parents(S, j, ordered, min_explained, most)[0]
+            if not ordered[j] and can_enter(S, j, best, min_explained, most, noise, paths, j):
+                select_path(S, j, ordered, min_explained, most, noise, paths, j)
     return order
 
 
 @njit(cache=True)
-def _best_move(S, lagged, order, score, place, min_explained, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The best position for the variable at `place`; `score` has the scores of all variables in the present order.
+def _best_move(S, lagged, order, place, min_explained, most, noise, paths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The best position for the variable at `place`; `paths` has the selections of all variables in the present order.
 
     The variable moves away from its position one step at a time. Each step changes only its own possible parents and
-    those of the neighbour that it passes.
+    those of the neighbour that it passes. The last two slots of `paths` are for the selections of both.
     """
     d = len(order)
-    mover = order[place]
+    mover, of_mover, of_neighbour, scores = order[place], d, d + 1, paths[-2]
     best, to = 0.0, place
     for step in (-1, 1):
         before = lagged.copy()
         before[order[:place]] = True
+        select_path(S, mover, before, min_explained, most, noise, paths, of_mover)
         passed = 0.0
         position = place + step
         while 0 <= position < d:
             neighbour = order[position]
-            before[neighbour] = False
-            before[mover] = step < 0
-            passed += score_of(S, neighbour, before, min_explained, most) - score[neighbour]
-            before[mover] = False
+            if step < 0:
+                before[neighbour] = False
+                other_changes = can_enter(S, neighbour, mover, min_explained, most, noise, paths, neighbour)
+                own_changes = was_added(paths, of_mover, neighbour)
+            else:
+                other_changes = was_added(paths, neighbour, mover)
+                own_changes = can_enter(S, mover, neighbour, min_explained, most, noise, paths, of_mover)
+            if other_changes:
+                before[mover] = step < 0
+                select_path(S, neighbour, before, min_explained, most, noise, paths, of_neighbour)
+                passed += scores[of_neighbour] - scores[neighbour]
+                before[mover] = False
             before[neighbour] = step > 0
-            change = passed + score_of(S, mover, before, min_explained, most) - score[mover]
+            if own_changes:
+                select_path(S, mover, before, min_explained, most, noise, paths, of_mover)
+            change = passed + scores[of_mover] - scores[mover]
             if change < best - 1e-9 * S[mover, mover]:
                 best, to = change, position
             position += step
@@ -159,22 +175,22 @@ def _best_move(S, lagged, order, score, place, min_explained, most):  # type: ig
 
 
 @njit(cache=True)
-def _improve_order(S, lagged, order, min_explained, most, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _improve_order(S, lagged, order, min_explained, most, noise, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """`order` after at most `passes` passes that move each variable to its best position, until none moves."""
     d = len(order)
-    score, changed = np.empty(d), True
+    paths, first, last = new_paths(d + 2), 0, d - 1
     for _ in range(passes):
         moved = False
         for mover in range(d):
-            if changed:
-                before = lagged.copy()
-                for j in order:
-                    score[j] = score_of(S, j, before, min_explained, most)
-                    before[j] = True
+            before = lagged.copy()
+            before[order[:first]] = True
+            for j in order[first : last + 1]:
+                select_path(S, j, before, min_explained, most, noise, paths, j)
+                before[j] = True
             place = int(np.argmax(order == mover))
-            to = _best_move(S, lagged, order, score, place, min_explained, most)
-            changed = to != place
-            if changed:
+            to = _best_move(S, lagged, order, place, min_explained, most, noise, paths)
+            first, last = (min(place, to), max(place, to)) if to != place else (d, -1)
+            if to != place:
                 moved = True
                 others = np.concatenate((order[:place], order[place + 1 :]))
                 order = np.concatenate((others[:to], np.array([mover]), others[to:]))
@@ -194,6 +210,8 @@ MIN_ROWS_PER_VARIABLE = 2
 """with more rows per variable than this, each variable may be regressed on all others"""
 MIN_EXPLAINED_SHARE = 0.05
 """smallest share of the least variance that a parent must explain in the search for the first order"""
+MAX_NOISE = 0.025
+"""with few rows, maximum share of a residual variance that a parent must explain in a search for orders"""
 MAX_PASSES = 10
 """largest number of passes of moves that improve an order"""
 MAX_REFINEMENTS = 3
@@ -243,22 +261,28 @@ def best_equal_variance_fit(
         return score_fit(S, backward_elimination(S, order, rows, price, knowledge, known), rows)
 
     many_rows, least = rows > MIN_ROWS_PER_VARIABLE * d, max(MIN_EXPLAINED_SHARE, 3 * math.log(d) / rows)
-    if rows > d:
-        order = np.argsort(top_down_order(S, knowledge.precedence)[0])
-    else:
-        order = equal_variance(S, least, d - 1, 0).order
-    first = fit(order)
+    noise = 0.0 if many_rows else min(MAX_NOISE, 2 * math.log(d) / rows)
+
+    def search(share: float, passes: int) -> LinearFit:
+        """The fit under the order of a search; with few rows of many variables, with the parents of the search."""
+        found = equal_variance(S, share, d - 1, passes, noise=noise)
+        eliminates = many_rows or d <= MAX_UNSCREENED or knowledge.is_informative
+        return fit(found.order) if eliminates else score_fit(S, found.weights, rows)
+
+    regressed = many_rows or (rows > d and d <= MAX_UNSCREENED)
+    order = np.argsort(top_down_order(S, knowledge.precedence)[0]) if regressed else np.arange(d)
+    first = fit(order) if regressed else search(least, 0)
     if many_rows and is_exact(first.variances, rows):
         return _best_after_reversals(S, first, order, rows, price, fit)
     if rejects(first):
         return first
-    best = fit(equal_variance(S, least, d - 1, MAX_PASSES).order)
+    best = search(least, MAX_PASSES)
     if many_rows and first.score >= best.score:  # with few rows, the first order only serves to reject
         best = first
     for _ in range(MAX_REFINEMENTS):
         # `price` as a share of the least variance, if all errors have the mean residual variance of the best fit.
         min_share = price / rows * float(best.variances.mean()) / float(np.diag(S).min())
-        found = equal_variance(S, min_share, d - 1, MAX_PASSES)
+        found = equal_variance(S, min_share, d - 1, MAX_PASSES, noise=noise)
         better = fit(found.order) if knowledge.is_informative else score_fit(S, found.weights, rows)
         if better.score <= best.score + MIN_SCORE_GAIN:
             break

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, polygamma
 
 from ..core.schema import FloatArray
 from ..graphs.dag import topological_order, transitive_closure
@@ -73,6 +72,8 @@ def residual_excess(S: FloatArray, dag: NDArray[np.bool_], rows: int, present: i
 
     `S` `[d, d]` is the covariance on `rows` degrees of freedom, of which the first `present` columns are compared.
     """
+    from scipy.special import digamma, polygamma  # late, because listing the commands must not import SciPy
+
     d = len(S)
     if rows <= d + 1:
         return 0.0

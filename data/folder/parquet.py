@@ -41,7 +41,7 @@ class ParquetParts:
         """The columns of the first file, including columns with the same name, which are marked (see `is_repeated`)."""
         return tuple(self._columns(self.files[0]))
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns that can be read."""
         return readable_names(self.header)

@@ -141,7 +141,8 @@ def summary_lines(finished: CompletedRun, *, details: bool) -> list[str | Report
 def _next_step(finished: CompletedRun) -> list[str]:
     """What to do with a graph whose data have no findings: estimate an effect, if the model answers such questions."""
     result = finished.result
-    believed = [edge for edge in result.edges.within if edge.directed and not marks_of(result).doubtful(edge)]
+    marks = marks_of(result)
+    believed = [edge for edge in result.edges.within if edge.directed and not marks.doubtful(edge)]
     if not believed or not result.parameters.network or result.structure.lags:
         return []
     words = (str(finished.folder), "--treatment", believed[0].source, "--outcome", believed[0].target)

@@ -320,7 +320,8 @@ def _trust(result: RunResult) -> Iterator[Block]:
         yield Paragraph("The diagnoses of the data have no findings.")
     for line in result.fit.lines:
         yield Paragraph(line)
-    doubtful = sum(map(marks_of(result).doubtful, result.edges))
+    marks = marks_of(result)
+    doubtful = sum(map(marks.doubtful, result.edges))
     if doubtful:
         yield Paragraph(
             f"{pluralize(doubtful, 'direction')} {'are' if doubtful > 1 else 'is'} doubtful. What decides directions: "

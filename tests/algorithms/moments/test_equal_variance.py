@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.moments import equal_variance as module
+from fedbnsl.algorithms.moments import parent_selection
 from fedbnsl.algorithms.moments.equal_variance import equal_variance
 from fedbnsl.algorithms.moments.pooled import PooledLearner, learn_from_moments
 from fedbnsl.algorithms.statistics.moments import residual_variances
@@ -72,7 +73,7 @@ def test_moves_lower_the_score_and_end_where_no_move_does():
         assert score(S, last, 0.1) <= score(S, first, 0.1) * (1 + 1e-9)
         improved += score(S, last, 0.1) < score(S, first, 0.1) * (1 - 1e-9)
         prices, first = np.full(8, 0.1 * np.diag(S).min()), np.zeros(8, dtype=bool)
-        assert (module._improve_order(S, first, last.order.copy(), prices, 7, 1) == last.order).all()
+        assert (module._improve_order(S, first, last.order.copy(), prices, 7, 0.0, 1) == last.order).all()
     assert improved >= 3
 
 
@@ -98,3 +99,26 @@ def test_noise_in_the_moments_is_borne_better_with_few_parents_than_with_all():
             found = Structure(data.schema.variables, np.where(np.abs(weights) > 0.3, weights, 0.0))
             scores.append(compare(found, data.truth)["shd"])
     assert np.mean(sparse) < 0.7 * np.mean(full)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(3, 12), st.integers(0, 10**6), st.floats(0.0, 0.1))
+def test_a_selection_changes_only_if_a_candidate_can_enter_or_was_added(d, seed, noise):
+    rng = np.random.default_rng(seed)
+    S = np.cov(rng.normal(size=(3 * d, d)) @ rng.normal(size=(d, d)), rowvar=False)
+    prices, paths = np.full(d, 0.02 * np.diag(S).min()), parent_selection.new_paths(1)
+    j, candidate = rng.choice(d, 2, replace=False)
+    without = rng.random(d) < 0.6
+    without[[j, candidate]] = False
+    allowed = without.copy()
+    allowed[candidate] = True
+    outcomes = [parent_selection.select_parents(S, j, one, prices, d - 1, noise) for one in (without, allowed)]
+    same = set(outcomes[0][1]) == set(outcomes[1][1])
+    parent_selection.select_path(S, j, without, prices, d - 1, noise, paths, 0)
+    assert paths[-1][0] == pytest.approx(outcomes[0][0])
+    assert same or parent_selection.can_enter(S, j, candidate, prices, d - 1, noise, paths, 0)
+    parent_selection.select_path(S, j, allowed, prices, d - 1, noise, paths, 0)
+    assert same or parent_selection.was_added(paths, 0, candidate)
+    assert parent_selection.was_added(paths, 0, candidate) or not parent_selection.can_enter(
+        S, j, candidate, prices * 1.0001, d - 1, noise, paths, 0
+    )
