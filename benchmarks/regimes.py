@@ -399,6 +399,11 @@ def set_aside() -> None:
     shown("regimes-set-aside", {label: REGIMES[label]}, SEEDS, outliers="set-aside")
 
 
+def log_ratios() -> None:
+    """The advice on shares of a whole, followed on the same rows."""
+    shown("regimes-log-ratios", {"compositional": REGIMES["compositional"]}, SEEDS, transform="log-ratio")
+
+
 @dataclass(frozen=True)
 class Series:
     """A regime of time series: 8 variables, 8 effects within a step, 8 effects across one step and persistence."""
@@ -556,6 +561,7 @@ if __name__ == "__main__":
     tables = {
         "regimes": regimes,
         "set-aside": set_aside,
+        "log-ratios": log_ratios,
         "series": over_time,
         "rows": rows_by_variable,
         "alarms": alarms,

@@ -124,9 +124,12 @@ def _with_curved_effects(linear: Continued, session: Session) -> Continued:
     sent += checked.bytes_sent
     if checked.lost or errors.mean_explained(checked.last.server) > MAX_EXPLAINED:
         return replace(linear, diagnosed=_annotated(linear.diagnosed, (findings.NOT_LINEAR,), NOT_ADDITIVE, sent))
-    rest = tuple(one for one in linear.diagnosed.findings if one.name not in findings.OF_LINEAR_MODELS)
+    presupposing = {*findings.OF_LINEAR_MODELS, *findings.WEIGHTS_DIFFER}
+    rest = tuple(one for one in linear.diagnosed.findings if one.name not in presupposing)
     learner = with_knowledge(registry.build(spec), job.run_schema(session.schema))
     reason = f"The diagnosis of a linear model led to one further masked sum: {found[findings.NOT_LINEAR].message}"
+    if any(one.name in findings.WEIGHTS_DIFFER for one in linear.diagnosed.findings):
+        reason += " Linear weights differ between silos, which curves explain; whether the curves differ is unknown."
     return Continued(
         replace(job, spec=spec),
         replace(learner, basis=lambda server: (reason, *secure_additive.basis(server))),
