@@ -16,8 +16,8 @@ BURN_IN = 30
 """sweeps of each chain before its first graph"""
 AGREEING = 1.05
 """R̂ below which chains agree"""
-MAX_WORK = 4e7
-"""maximum number of sweeps between the first and the last graph of all chains, times d²; about a minute"""
+MAX_WORK = 1e7
+"""maximum number of sweeps between the first and the last graph of all chains, times d²; about half a minute"""
 
 
 @dataclass(frozen=True)

@@ -141,17 +141,22 @@ def targets_csv(found: FoundTargets) -> str:
 
 
 def posterior_csv(found: Posterior) -> str:
-    """One line per ordered pair that some graph connects: the probabilities of edge, adjacency and path; the effect.
+    """The pairs of `posterior_pairs`, one a line."""
+    return csv_text(*posterior_pairs(found))
 
-    The effect of one unit of the source on the target has its median and its 95 % interval over all graphs, zero where
-    there is no path; labels have no such columns.
+
+def posterior_pairs(found: Posterior) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Header and rows of all ordered pairs that some graph connects: the probabilities of edge, adjacency and path.
+
+    For numbers there is also the effect of one unit of the source on the target, with its median and its 95 % interval
+    over all graphs, zero where there is no path.
     """
     header = ("source", "target", "edge", "joined", "path", *(EFFECT_COLUMNS if found.weighted else ()))
     rows = []
     for i, j in np.argwhere((found.joined > 0) | (found.paths > 0)):
         numbers = (found.edges[i, j], found.joined[i, j], found.paths[i, j], *(found.effect_quantiles(i, j) or ()))
         rows.append((found.variables[i], found.variables[j], *(float(f"{one:.4g}") for one in numbers)))
-    return csv_text(header, rows)
+    return header, rows
 
 
 EFFECT_COLUMNS = ("effect", "effect_low", "effect_high")
