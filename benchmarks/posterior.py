@@ -34,7 +34,7 @@ from fedbnsl.algorithms.posterior.family_space import family_space, with_prior
 from fedbnsl.algorithms.posterior.sampling import sample_posterior
 from fedbnsl.algorithms.statistics.moments import SummedMomentsWithin
 
-FIRST_SEED = 1000
+FIRST_SEED = 2000
 SHARES = (0.2, 0.3, 0.5)
 TENTHS = [(low / 10, (low + 1) / 10) for low in range(10)]
 Floats = NDArray[np.float64]

@@ -17,6 +17,9 @@ from ..score.settings import SearchSettings
 from ..statistics.count_tables import PAD
 from .family_space import FamilySpace, structure_prices
 
+EQUIVALENT_ROWS = 10.0
+"""equivalent sample size of the prior of each table, in rows. With one row, as in searches, the prior expects tables of
+zeros and ones, and probabilities of directions are too high (`benchmarks/posterior.py`, seeds 1000 to 1059)"""
 MAX_CANDIDATES = 8
 """maximum number of candidate parents of a label"""
 MAX_TABLE_CELLS = 500_000
@@ -61,7 +64,11 @@ def counted_families(space: FamilySpace, levels: NDArray[np.int64]) -> CountedFa
 
 
 def bdeu_scores(
-    counts: NDArray[np.int64], families: CountedFamilies, space: FamilySpace, levels: NDArray[np.int64], ess: float
+    counts: NDArray[np.int64],
+    families: CountedFamilies,
+    space: FamilySpace,
+    levels: NDArray[np.int64],
+    ess: float = EQUIVALENT_ROWS,
 ) -> FloatArray:
     """BDeu of every family from the concatenated `counts` of the tables, `[d, masks, slots]`; −∞ if it is not counted.
 

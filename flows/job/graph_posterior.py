@@ -112,7 +112,7 @@ def _of_numbers(
 def _of_labels(
     job: Job, session: Session, algorithm: Algorithm, structure: Structure, sums: Sums | None
 ) -> GraphPosterior:
-    from fedbnsl.algorithms.posterior.bdeu import MAX_CANDIDATES, bdeu_scores, counted_families
+    from fedbnsl.algorithms.posterior.bdeu import EQUIVALENT_ROWS, MAX_CANDIDATES, bdeu_scores, counted_families
     from fedbnsl.algorithms.posterior.family_space import family_space, with_prior
     from fedbnsl.algorithms.posterior.sampling import Posterior, sample_posterior
 
@@ -124,14 +124,15 @@ def _of_labels(
     if found.lost:
         return GraphPosterior(why=LOST)
     session.announce(SAMPLING)
-    ess, generator = getattr(job.spec.settings, "ess", 1.0), np.random.default_rng(job.settings.seed)
-    scores = with_prior(bdeu_scores(found.last.server.counts, families, space, levels, ess), space, prior)
+    generator = np.random.default_rng(job.settings.seed)
+    scores = with_prior(bdeu_scores(found.last.server.counts, families, space, levels), space, prior)
     sample = sample_posterior(scores, space, _start(structure), job.settings.posterior, generator)
     weights = sample.dags.astype(np.float64)
     posterior = Posterior(schema.variables, weights, False, sample.r_hat, sample.sweeps)
     largest = max(len(row[row >= 0]) for row in families.sets) - 1
     rows = sum(rows for silo, rows in schema.rows.items() if silo not in found.last.lost)
-    how = f"BDeu with an equivalent sample size of {ess:g}, from counts of {rows:,} rows, of at most {largest} parents"
+    prior_rows = f"an equivalent sample size of {EQUIVALENT_ROWS:g} rows"
+    how = f"BDeu with {prior_rows}, from counts of {rows:,} rows, of at most {largest} parents"
     return GraphPosterior(posterior, how=how, bytes_sent=found.bytes_sent)
 
 
