@@ -2,8 +2,8 @@
 
 Numbers follow a linear model over a random DAG of mean degree 2, with weights of .5 to 1.5 in absolute value and random
 sign; mixed tables follow `prepare mixed`. Hidden are common causes first (`data/generators/hidden_variables.py`). Three
-silos of equal size. Adjacency F1, the share of learned arrowheads that the true PAG has, the share of its arrowheads that
-were found, SHD between PAGs, and CPU seconds. Writes `results/hidden-causes.json`.
+silos of equal size. Adjacency F1, the share of learned arrowheads that the true PAG has, the share of its arrowheads
+that were found, SHD between PAGs, and CPU seconds. Writes `results/hidden-causes.json`.
 
 causal-learn needs packages that this project does not install: give a Python that has it. Its FCI gets the rows about
 the means of the silos.

@@ -152,7 +152,7 @@ def misfit_findings(misfit: float) -> list[Finding]:
         "No DAG with few edges explains all dependences, so edges and directions may be wrong. Hidden common causes, "
         "feedback or rounded values can be the reason."
     )
-    return [Finding(MISFIT, sentence, "Learn again with --algorithm fed-fci, which allows for hidden common causes.")]
+    return [Finding(MISFIT, sentence, "Learn again with --algorithm fed-bfci, which allows for hidden common causes.")]
 
 
 ERRORS_DEPEND = "errors depend on causes"

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from ..constraint.evidence import moment_evidence
 from ..constraint.federated import Server, measures
-from ..constraint.orientation import FCI, Orientation
+from ..constraint.orientation import FCI
 from ..constraint.search import SeparatorSearch, create_plan, request_tests, step, untested_search
-from ..constraint.settings import ConstraintSettings
+from ..constraint.settings import ConstraintSettings, Orientation
 from ..constraint.subsets import Tests
 from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import Schema

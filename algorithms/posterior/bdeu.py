@@ -47,20 +47,21 @@ def counted_families(space: FamilySpace, levels: NDArray[np.int64]) -> CountedFa
     Raises `BadInput` if not even those of single candidates fit.
     """
     for alone, beside in SIZES:
-        listed = [
-            (child, mask, slot, parents)
-            for child, mask, slot, parents in space.small_families(alone)
-            if slot == 0 or mask.bit_count() <= beside
-        ]
-        first = np.cumsum([0, *(1 + len(parents) for *_, parents in listed)])
-        members = [v for child, _, _, parents in listed for v in (child, *parents)]
-        batch = Batch(first.astype(np.int64), np.array(members, np.uint16))
-        sets = sets_of(batch, levels, SEARCH.most_cells).sets
-        cells = np.where(sets == PAD, 1.0, levels[sets]).prod(axis=1).sum()
+        found = _of_size(space, levels, alone, beside)
+        cells = np.where(found.sets == PAD, 1.0, levels[found.sets]).prod(axis=1).sum()
         if cells <= MAX_TABLE_CELLS:
-            child, mask, slot = (np.array([one[at] for one in listed], np.int64) for at in range(3))
-            return CountedFamilies(batch, (child, mask, slot), sets)
+            return found
     raise BadInput(f"the tables of all pairs would have {cells:,.0f} cells, more than {MAX_TABLE_CELLS:,}")
+
+
+def _of_size(space: FamilySpace, levels: NDArray[np.int64], alone: int, beside: int) -> CountedFamilies:
+    """The families of at most `alone` candidates or, with a further variable, `beside` candidates."""
+    listed = [one for one in space.small_families(alone) if one[2] == 0 or one[1].bit_count() <= beside]
+    first = np.cumsum([0, *(1 + len(parents) for *_, parents in listed)])
+    members = [v for child, _, _, parents in listed for v in (child, *parents)]
+    batch = Batch(first.astype(np.int64), np.array(members, np.uint16))
+    child, mask, slot = (np.array([one[at] for one in listed], np.int64) for at in range(3))
+    return CountedFamilies(batch, (child, mask, slot), sets_of(batch, levels, SEARCH.most_cells).sets)
 
 
 def bdeu_scores(

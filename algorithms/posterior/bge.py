@@ -98,31 +98,33 @@ def _score(R, candidates, outside, by_size, freedom, scores):  # type: ignore[no
     cross, own = np.empty((1 << k, k + 1, d)), np.empty((1 << k, d))
     log_det, size = np.zeros(1 << k), np.zeros(1 << k, np.int64)
     for v in range(d):
-        known = 0
-        while known < k and candidates[v, known] >= 0:
-            known += 1
+        known = (candidates[v] >= 0).sum()
         cross[0, 0], own[0] = R[v], np.diag(R)
         for i in range(known):
             cross[0, i + 1] = R[candidates[v, i]]
         for mask in range(1 << known):
-            if mask:
-                last = 0
-                while mask >> (last + 1):
-                    last += 1
-                before, at = mask ^ (1 << last), candidates[v, last]
-                pivot, row = own[before, at], cross[before, last + 1]
-                for i in range(known + 1):
-                    cross[mask, i] = cross[before, i] - cross[before, i, at] / pivot * row
-                own[mask] = own[before] - row * row / pivot
-                log_det[mask], size[mask] = log_det[before] + math.log(pivot), size[before] + 1
+            _condition(mask, candidates[v], known, cross, own, log_det, size)
             p = size[mask]
-            scores[v, mask, 0] = by_size[p] - 0.5 * log_det[mask] - 0.5 * freedom[p] * math.log(own[mask, v])
+            scores[v, mask, 0] = by_size[p] - 0.5 * (log_det[mask] + freedom[p] * math.log(own[mask, v]))
             for s in range(outside.shape[1]):
                 u = outside[v, s]
                 if u >= 0:
                     left = own[mask, v] - cross[mask, 0, u] ** 2 / own[mask, u]
-                    scores[v, mask, s + 1] = (
-                        by_size[p + 1]
-                        - 0.5 * (log_det[mask] + math.log(own[mask, u]))
-                        - 0.5 * freedom[p + 1] * math.log(left)
-                    )
+                    determinant = log_det[mask] + math.log(own[mask, u])
+                    scores[v, mask, s + 1] = by_size[p + 1] - 0.5 * (determinant + freedom[p + 1] * math.log(left))
+
+
+@njit(cache=True)
+def _condition(mask, candidates, known, cross, own, log_det, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the covariances given the candidates in `mask`, from those without its last candidate."""
+    last = 0
+    if mask == 0:
+        return
+    while mask >> (last + 1):
+        last += 1
+    before, at = mask ^ (1 << last), candidates[last]
+    pivot, row = own[before, at], cross[before, last + 1]
+    for i in range(known + 1):
+        cross[mask, i] = cross[before, i] - cross[before, i, at] / pivot * row
+    own[mask] = own[before] - row * row / pivot
+    log_det[mask], size[mask] = log_det[before] + math.log(pivot), size[before] + 1

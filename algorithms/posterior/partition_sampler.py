@@ -126,13 +126,6 @@ def _log_difference(whole, part):  # type: ignore[no-untyped-def]  # noqa: ANN00
 
 
 @njit(cache=True)
-def _log_weight(v, layer, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The logarithm of the weight of `v` in the partition."""
-    whole, _ = _sum(v, layer, layer[v] - 1, tables)
-    return whole if layer[v] == 0 else _log_difference(whole, _sum(v, layer, layer[v] - 2, tables)[0])
-
-
-@njit(cache=True)
 def _sweep(layer, tables, of_places, of_graph, of_reversals, dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Update the partition `layer` and its graph `dag` by as many sweeps as there are uniform numbers for."""
     d = len(layer)
@@ -228,40 +221,8 @@ def _reverse(dag, tables, uniform):  # type: ignore[no-untyped-def]  # noqa: ANN
 @njit(cache=True)
 def _relocate(x, layer, tables, uniform):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Draw the place of `x`: position 2k is a new layer before layer k of the other variables, 2k + 1 is layer k."""
-    d, alone = len(layer), True
-    for u in range(d):
-        alone = alone and (u == x or layer[u] != layer[x])
-    if alone:
-        for u in range(d):
-            if layer[u] > layer[x]:
-                layer[u] -= 1
-    layer[x] = d + 1  # after all others, so it is nobody's predecessor
-    last = 0
-    for u in range(d):
-        if u != x:
-            last = max(last, layer[u] + 1)
-    # log_weight[q] is first the change from position q − 1 to q.
-    log_weight = np.zeros(2 * last + 2)
-    for u in range(d):
-        if u == x:
-            continue
-        k = layer[u]
-        whole, mask = _sum(u, layer, k - 1, tables)
-        joined = _with(u, x, whole, mask, layer, k - 1, tables)
-        directly_before = _log_difference(joined, whole)
-        if k == 0:
-            log_weight[0] += directly_before
-            log_weight[1] += whole - directly_before
-            continue
-        part, mask = _sum(u, layer, k - 2, tables)
-        earlier = _log_difference(joined, _with(u, x, part, mask, layer, k - 2, tables))
-        in_layer, later = _log_difference(joined, part), _log_difference(whole, part)
-        log_weight[0] += earlier
-        log_weight[2 * k - 1] += in_layer - earlier
-        log_weight[2 * k] += directly_before - in_layer
-        log_weight[2 * k + 1] += later - directly_before
-    for q in range(1, 2 * last + 1):
-        log_weight[q] += log_weight[q - 1]
+    d, last = len(layer), _take_out(x, layer)
+    log_weight = _weights_of_others(x, layer, last, tables)
     before = 0.0
     for k in range(last + 1):
         whole, _ = _sum(x, layer, k - 1, tables)
@@ -279,20 +240,51 @@ def _relocate(x, layer, tables, uniform):  # type: ignore[no-untyped-def]  # noq
 
 
 @njit(cache=True)
+def _take_out(x, layer):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Place `x` after all other variables, whose layers become 0, 1, ..., and return the number of these layers."""
+    own, d = layer[x], len(layer)
+    layer[x] = d + 1
+    alone = not (layer == own).any()
+    last = 0
+    for u in range(d):
+        if u != x:
+            layer[u] -= alone and layer[u] > own
+            last = max(last, layer[u] + 1)
+    return last
+
+
+@njit(cache=True)
+def _weights_of_others(x, layer, last, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The log-weight of all variables but `x` for each position of `x`; entry q is first the change from q − 1 to q."""
+    log_weight = np.zeros(2 * last + 2)
+    for u in range(len(layer)):
+        k = layer[u]
+        if u == x:
+            continue
+        whole, mask = _sum(u, layer, k - 1, tables)
+        joined = _with(u, x, whole, mask, layer, k - 1, tables)
+        directly_before = _log_difference(joined, whole)
+        if k == 0:
+            log_weight[0] += directly_before
+            log_weight[1] += whole - directly_before
+            continue
+        part, mask = _sum(u, layer, k - 2, tables)
+        earlier = _log_difference(joined, _with(u, x, part, mask, layer, k - 2, tables))
+        in_layer, later = _log_difference(joined, part), _log_difference(whole, part)
+        log_weight[0] += earlier
+        log_weight[2 * k - 1] += in_layer - earlier
+        log_weight[2 * k] += directly_before - in_layer
+        log_weight[2 * k + 1] += later - directly_before
+    return np.cumsum(log_weight)
+
+
+@njit(cache=True)
 def _draw_family(v, layer, last, some_in_last, tables, uniform, dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Draw the parents of `v` among the variables in layers up to `last`, with some in `last` if so, into `dag`."""
-    candidates, outside, _, _, scores, sums = tables
+    candidates, outside, _, _, scores, _ = tables
     _, mask = _sum(v, layer, last, tables)
     _, earlier = _sum(v, layer, last - 1, tables)
-    weight = np.full(outside.shape[1] + 1, -np.inf)
-    for s in range(len(weight)):
-        u = outside[v, s - 1] if s else 0
-        if s == 0 or (u >= 0 and layer[u] <= last):
-            if not some_in_last or (s and layer[u] == last):
-                weight[s] = sums[v, mask, s]
-            elif mask != earlier:
-                weight[s] = _log_difference(sums[v, mask, s], sums[v, earlier, s])
-    slot = _chosen(weight, uniform[0])
+    slot = _chosen(_slot_weights(v, layer, last, some_in_last, mask, earlier, tables), uniform[0])
     free = not some_in_last or (slot > 0 and layer[outside[v, slot - 1]] == last)
     weight = np.full(mask + 1, -np.inf)
     for family in range(mask + 1):
@@ -304,6 +296,22 @@ def _draw_family(v, layer, last, some_in_last, tables, uniform, dag):  # type: i
             dag[candidates[v, i], v] = True
     if slot > 0:
         dag[outside[v, slot - 1], v] = True
+
+
+@njit(cache=True)
+def _slot_weights(v, layer, last, some_in_last, mask, earlier, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The log-weight of each slot of `v`: the sum over its families, less those without a parent in `last` if so."""
+    outside, sums = tables[1], tables[5]
+    weight = np.full(outside.shape[1] + 1, -np.inf)
+    for s in range(len(weight)):
+        at = layer[outside[v, s - 1]] if s else -1
+        if s and (outside[v, s - 1] < 0 or at > last):
+            continue
+        if not some_in_last or (s and at == last):
+            weight[s] = sums[v, mask, s]
+        elif mask != earlier:
+            weight[s] = _log_difference(sums[v, mask, s], sums[v, earlier, s])
+    return weight
 
 
 @njit(cache=True)

@@ -16,9 +16,10 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.effects.answer import Effect, Estimator, FromTables, Values, effect_of
 from fedbnsl.algorithms.effects.identification import EffectKind
 from fedbnsl.algorithms.effects.linear import Estimate, WithinMoments
-from fedbnsl.algorithms.effects.variability import between_silos, over_graphs, over_resamples
+from fedbnsl.algorithms.effects.variability import Resampled, between_silos, over_graphs, over_resamples
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import regressions
+from fedbnsl.algorithms.posterior.sampling import Posterior
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, SamplingScheme, Server, resampled_schema, structures
 from fedbnsl.tracking.result import RunResult
 
@@ -78,27 +79,25 @@ def over_posterior(result: RunResult, estimator: Estimator, effects: Sequence[Ef
     posterior = result.graph_posterior.posterior
     assert posterior is not None
     if posterior.weighted:
-        place = {name: number for number, name in enumerate(posterior.variables)}
-        found = []
-        for one in effects:
-            at = (slice(None), place[one.treatment], place[one.outcome])
-            causal, values = (
-                (posterior.is_path[at], posterior.effects[at])
-                if one.kind == "total"
-                else (posterior.weights[at] != 0, posterior.weights[at])
-            )
-            found.append(replace(one, averaged=over_graphs(one.change * values, causal)))
-        return found
+        return [replace(one, averaged=_linear_effect(posterior, one)) for one in effects]
     if not isinstance(estimator, FromTables):
         return list(effects)
-    known = _KnownTables(estimator.network, estimator.rows)
+    known, generator = _KnownTables(estimator.network, estimator.rows), np.random.default_rng(result.seed)
     in_graphs = [Structure(posterior.variables, weights) for weights in posterior.weights]
-    generator, found = np.random.default_rng(result.seed), []
+    found = []
     for one in effects:
         drawn = [_drawn_effect(graph, known, one, generator) for graph in in_graphs]
         values, causal = np.array([value for value, _ in drawn]), np.array([cause for _, cause in drawn])
         found.append(replace(one, averaged=over_graphs(values, causal)))
     return found
+
+
+def _linear_effect(posterior: Posterior, one: Effect) -> Resampled:
+    """The effect like `one` over the graphs of a posterior with weights."""
+    at = (slice(None), posterior.variables.index(one.treatment), posterior.variables.index(one.outcome))
+    if one.kind == "total":
+        return over_graphs(one.change * posterior.effects[at], posterior.is_path[at])
+    return over_graphs(one.change * posterior.weights[at], posterior.weights[at] != 0)
 
 
 class _KnownTables(FromTables):
