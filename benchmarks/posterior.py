@@ -34,7 +34,7 @@ from fedbnsl.algorithms.posterior.family_space import family_space, with_prior
 from fedbnsl.algorithms.posterior.sampling import sample_posterior
 from fedbnsl.algorithms.statistics.moments import SummedMomentsWithin
 
-FIRST_SEED = 2000
+FIRST_SEED, FIRST_CALIBRATED = 1000, 2000
 SHARES = (0.2, 0.3, 0.5)
 TENTHS = [(low / 10, (low + 1) / 10) for low in range(10)]
 Floats = NDArray[np.float64]
@@ -122,7 +122,7 @@ def calibration(draws: int) -> list[dict[str, Any]]:
     """The share of edges, pairs and paths in the true graph by probability, for numbers and labels."""
     d, found = 10, defaultdict[tuple[str, str], list[tuple[Floats, NDArray[np.bool_]]]](list)
     for kind, draw in (("numbers", linear_rows), ("labels", label_rows)):
-        for seed in range(FIRST_SEED, FIRST_SEED + draws):
+        for seed in range(FIRST_CALIBRATED, FIRST_CALIBRATED + draws):
             rng, n = np.random.default_rng(seed), (100, 300, 1000, 3000)[seed % 4]
             dag, table = draw(rng, d, n, 1.0)
             cells = table if kind == "numbers" else np.char.add("s", table.astype(str))
