@@ -15,8 +15,6 @@ import argparse
 import subprocess
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,12 +37,13 @@ VISIBLE, SILOS = 20, 3
 PEER = """
 import sys, time, numpy as np
 from causallearn.search.ConstraintBased.FCI import fci
-rows, alpha = np.load(sys.argv[1]), float(sys.argv[2])
-start = time.process_time()
-graph = fci(rows, "fisherz", alpha, show_progress=False)[0].graph
-seconds = time.process_time() - start
-marks = np.select([graph.T == -1, graph.T == 1, graph.T == 2], [1, 2, 3])
-np.savez(sys.argv[3], marks=marks, seconds=seconds)
+given, alpha, found = np.load(sys.argv[1]), float(sys.argv[2]), {}
+for name in given.files:
+    start = time.process_time()
+    graph = fci(given[name], "fisherz", alpha, show_progress=False)[0].graph
+    found[name + " seconds"] = time.process_time() - start
+    found[name] = np.select([graph.T == -1, graph.T == 1, graph.T == 2], [1, 2, 3])
+np.savez(sys.argv[3], **found)
 """
 Figures = tuple[float, ...]
 
@@ -97,26 +96,19 @@ def ours(name: str, data: FederatedData) -> Figures:
     return figures(algorithm.structure(last.server).weights, data.truth.weights, seconds)
 
 
-def theirs(python: str, alpha: float, data: FederatedData) -> Figures:
-    """The figures of causal-learn's FCI by Fisher's z."""
-    assert data.truth is not None
-    rows = np.vstack([table - table.mean(axis=0) for table in data.tables.values()])
+def theirs(python: str, alpha: float, draws: list[FederatedData]) -> list[Figures]:
+    """The figures of causal-learn's FCI by Fisher's z on each of the `draws`, in one process."""
     with tempfile.TemporaryDirectory() as scratch:
-        given, found = Path(scratch) / "rows.npy", Path(scratch) / "found.npz"
-        np.save(given, rows)
-        words = [python, "-c", PEER, given, str(alpha), found]
-        subprocess.run(words, check=True, capture_output=True)
-        content = np.load(found)
-        return figures(content["marks"].astype(float), data.truth.weights, float(content["seconds"]))
-
-
-def runs(kind: str, data: FederatedData, peer: str | None) -> Iterator[tuple[str, Figures]]:
-    """The figures of all learners on `data`."""
-    for name in ("fed-bfci", "fed-fci"):
-        yield name, ours(name, data)
-    if peer and kind == "numbers":
-        for alpha in (0.05, 0.01):
-            yield f"causal-learn FCI, α = {alpha}", theirs(peer, alpha, data)
+        given, found = Path(scratch) / "given.npz", Path(scratch) / "found.npz"
+        rows = [np.vstack([table - table.mean(axis=0) for table in one.tables.values()]) for one in draws]
+        np.savez(given, **{f"draw {k}": one for k, one in enumerate(rows)})
+        subprocess.run([python, "-c", PEER, given, str(alpha), found], check=True, capture_output=True)
+        content, every = np.load(found), []
+        for k, one in enumerate(draws):
+            assert one.truth is not None
+            marks = content[f"draw {k}"].astype(float)
+            every.append(figures(marks, one.truth.weights, float(content[f"draw {k} seconds"])))
+        return every
 
 
 def main() -> None:
@@ -130,10 +122,10 @@ def main() -> None:
     for kind, make in (("numbers", linear), ("mixed", with_labels)):
         for hidden in (0, 3, 6):
             for n in (1000, 10_000):
-                found = defaultdict[str, list[Figures]](list)
-                for seed in range(FIRST_SEED, FIRST_SEED + given.seeds):
-                    for name, one in runs(kind, make(seed, hidden, n), given.peer):
-                        found[name].append(one)
+                draws = [make(seed, hidden, n) for seed in range(FIRST_SEED, FIRST_SEED + given.seeds)]
+                found = {name: [ours(name, one) for one in draws] for name in ("fed-bfci", "fed-fci")}
+                for alpha in (0.05, 0.01) if given.peer and kind == "numbers" else ():
+                    found[f"causal-learn FCI, α = {alpha}"] = theirs(given.peer, alpha, draws)
                 for name, every in found.items():
                     f1, precision, recall, shd, seconds = np.nanmean(every, axis=0)
                     rows.append(
