@@ -157,6 +157,7 @@ class LearnKeywords(TypedDict, total=False):
     smoothing: float
     small_cells: SmallCells
     bootstrap: int | None
+    posterior: int
     held_out: bool
     tune: str
     tune_by: TuneBy

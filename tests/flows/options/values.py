@@ -37,6 +37,7 @@ OTHER = {
     "smoothing": 3.0,
     "small_cells": "keep",
     "bootstrap": 20,
+    "posterior": 300,
     "held_out": True,
     "tune": "learner=ges,pc",
     "time_limit": 7.0,
