@@ -1,0 +1,162 @@
+"""The run's end of a platform: it has the platform start a bridge (`bridge.py`), and calls silos over the bridge.
+
+The bridge connects to a Unix socket in a folder that only this user can enter. So the platform's server side runs on
+this machine, as this user, in an environment of its own: it is started by the platform's command on PATH.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, SilosUnavailable, foreign_text
+
+from ..silo.messages import MethodCall
+from ..transport.certificates import Identity
+from ..transport.channel import LIMITS, Connection, Parcel, PendingBytes, RelayClient, RelayTransport
+from ..transport.configuration import FederationFile
+from ..transport.federation import PackedAnswer, transport_errors
+from ..transport.signatures import open_answer, sign_call
+from ..transport.tls import CHUNK_BYTES, PeerRefusedError, PlainStream
+
+WORDS = re.compile(r"[!-~]+")
+"""what is text in the output of a command, and not a frame around it"""
+START_SECONDS = 180.0
+"""seconds for which a run waits for the bridge that it has had started"""
+
+
+@dataclass(frozen=True)
+class SignedAnswerPending:
+    """The answer to the signed `call`, which may not have arrived yet (see `PendingAnswer`)."""
+
+    pending: PendingBytes
+    identity: Identity
+    call: bytes
+
+    def result(self, timeout: float) -> bytes:
+        """The answer, whose signature is verified; raises `TimeoutError`, `SiloLost` and `PeerRefusedError`."""
+        return open_answer(self.identity, self.pending.silo, self.call, self.pending.result(timeout))
+
+    def release(self) -> None:
+        """Have the bridge forget the call."""
+        self.pending.release()
+
+
+@dataclass(frozen=True)
+class PlatformTransport(RelayTransport):
+    """The silos that a bridge reaches (see `SiloTransport`); calls are signed with `identity`."""
+
+    identity: Identity
+
+    def submit(self, silo: str, call: MethodCall) -> PackedAnswer:
+        """Send `call` to `silo`; if the silo is away, the call waits in the bridge."""
+        with transport_errors(silo):
+            packed = sign_call(self.identity, silo, call.pack())
+            pending = SignedAnswerPending(self.client.submit(silo, packed), self.identity, packed)
+            return PackedAnswer(silo, call.method, pending)
+
+
+@contextlib.contextmanager
+def connect_to_platform(
+    file: FederationFile, platform: str, timeout: float = START_SECONDS
+) -> Iterator[PlatformTransport]:
+    """Have `platform` start a bridge, and yield the transport over it to the silos of the federation of `file`.
+
+    The bridge ends with the block. Raises `BadInput` if the platform's command is missing or fails, and
+    `SilosUnavailable` if no bridge connects within `timeout` seconds.
+    """
+    with tempfile.TemporaryDirectory(prefix="fedbnsl-") as folder, socket.socket(socket.AF_UNIX) as listening:
+        path = Path(folder) / "run"
+        listening.bind(str(path))
+        listening.listen(1)
+        with STARTERS[platform](Path(folder), path, file.platforms.get(platform, "")):
+            try:
+                client = RelayClient.over(_accept(listening), timeout)
+            except TimeoutError:
+                raise SilosUnavailable(
+                    f"{platform} has accepted the job, but has not started it within {timeout:g} s"
+                ) from None
+            except PeerRefusedError as error:
+                raise BadInput(f"{platform}: {foreign_text(str(error))}") from None
+            with client:
+                yield PlatformTransport(client, file.identity)
+
+
+async def _accept(listening: socket.socket) -> tuple[Connection, Parcel]:
+    """The connection of the first bridge at the socket, and its first parcel."""
+    arrived: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if arrived.done():
+            writer.close()
+        else:
+            arrived.set_result(Connection(PlainStream(reader, writer), LIMITS))
+
+    server = await asyncio.start_unix_server(serve, sock=listening.dup(), limit=CHUNK_BYTES)
+    connection = await arrived
+    server.close()
+    await connection.greet("run")
+    return connection, await connection.receive()
+
+
+Starter = Callable[[Path, Path, str], contextlib.AbstractContextManager[None]]
+"""(empty folder, socket of the run, target in federation.toml) -> block in which the platform runs a bridge"""
+
+FLOWER_APP = """
+[project]
+name = "fedbnsl"
+version = "1.0.0"
+description = "Moves bytes between a run of fedbnsl and the silos"
+license = "Apache-2.0"
+dependencies = []
+
+[tool.flwr.app]
+publisher = "fedbnsl"
+
+[tool.flwr.app.components]
+serverapp = "app:server_app"
+clientapp = "app:client_app"
+
+[tool.flwr.app.config]
+socket = ""
+"""
+FLOWER_MODULE = """
+from fedbnsl.tasks.platforms import flower
+
+server_app = flower.server_app
+client_app = flower.client_app
+"""
+
+
+@contextlib.contextmanager
+def _flower(folder: Path, path: Path, target: str) -> Iterator[None]:
+    """A run of the Flower app on the SuperLink whose connection is called `target`, by default Flower's default."""
+    app = folder / "app"
+    app.mkdir()
+    (app / "pyproject.toml").write_text(FLOWER_APP, encoding="utf-8")
+    (app / "app.py").write_text(FLOWER_MODULE, encoding="utf-8")
+    _command("flwr", "run", str(app), *([target] if target else []), "--run-config", f'socket="{path}"')
+    yield
+
+
+def _command(program: str, *arguments: str, **options: Any) -> None:
+    """Run the platform's `program`; raises `BadInput` with its last line if it is missing or fails."""
+    found = shutil.which(program)
+    if found is None:
+        raise BadInput(f"{program}: no such command on PATH: activate the environment of the platform")
+    environment = os.environ | {"FLWR_TELEMETRY_ENABLED": "0"}
+    done = subprocess.run([found, *arguments], capture_output=True, text=True, env=environment, check=False, **options)
+    if done.returncode:
+        words = " ".join(WORDS.findall(done.stdout + done.stderr)) or "no output"
+        raise BadInput(f"{program} {arguments[0]} failed: {foreign_text(words, MAX_LINE_LENGTH)}")
+
+
+STARTERS: dict[str, Starter] = {"flower": _flower}
