@@ -140,11 +140,11 @@ class Bridge:
             self._end(Parcel("answer", parcel.number, content=reply.removeprefix(ANSWER)))
         elif reply and reply.startswith(REFUSED):
             self._end(Parcel("lost", parcel.number, note=reply.removeprefix(REFUSED).decode(errors="replace")))
-        elif reply is None:
-            self._lose(call)
-        else:
+        else:  # the silo is away, or the message was lost: the node must name its silo before it gets another
             call.message = ""
-            if node := self.silos.get(parcel.silo):  # the silo is away
+            if reply is None:
+                self._lose(call)
+            if node := self.silos.get(parcel.silo):
                 self._ask_after[node] = asyncio.get_running_loop().time() + ASK_SECONDS
                 self._announce({silo: one for silo, one in self.silos.items() if one != node})
 

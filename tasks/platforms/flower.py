@@ -15,6 +15,8 @@ from .door import AWAY, ask
 KEY = "fedbnsl"
 """the name of the record, and of its field, that has the bytes of a message"""
 QUERY = "query"
+Node = tuple[int, str]
+"""a SuperNode's identifier, and when it was started, because a restarted SuperNode has lost the messages that it had"""
 
 client_app, server_app = ClientApp(), ServerApp()
 
@@ -53,13 +55,13 @@ class FlowerPlatform:
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
 
-    def nodes(self) -> Collection[int]:
-        """The identifiers of the connected SuperNodes."""
-        return tuple(self._grid.get_node_ids())
+    def nodes(self) -> Collection[Node]:
+        """The connected SuperNodes."""
+        return tuple((node.node_id, node.last_activated_at) for node in self._grid.get_nodes())
 
-    def push(self, node: int, content: bytes) -> str:
+    def push(self, node: Node, content: bytes) -> str:
         """Send `content` to `node`."""
-        message = Message(_record(content), dst_node_id=node, message_type=QUERY)
+        message = Message(_record(content), dst_node_id=node[0], message_type=QUERY)
         return str(*self._grid.push_messages([message]))
 
     def pull(self, messages: Collection[str]) -> Mapping[str, bytes | None]:

@@ -6,6 +6,7 @@ this machine, as this user, in an environment of its own: it is started by the p
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -77,7 +78,7 @@ def connect_to_platform(
         path = Path(folder) / "run"
         listening.bind(str(path))
         listening.listen(1)
-        with STARTERS[platform](Path(folder), path, file.platforms.get(platform, "")):
+        with STARTERS[platform](Path(folder), path, file):
             try:
                 client = RelayClient.over(_accept(listening), timeout)
             except TimeoutError:
@@ -107,8 +108,10 @@ async def _accept(listening: socket.socket) -> tuple[Connection, Parcel]:
     return connection, await connection.receive()
 
 
-Starter = Callable[[Path, Path, str], contextlib.AbstractContextManager[None]]
-"""(empty folder, socket of the run, target in federation.toml) -> block in which the platform runs a bridge"""
+Starter = Callable[[Path, Path, FederationFile], contextlib.AbstractContextManager[None]]
+"""(empty folder, socket of the run, file of the federation) -> block in which the platform runs a bridge"""
+END_SECONDS = 60.0
+"""seconds for which a run waits for the end of the processes that it has started"""
 
 FLOWER_APP = """
 [project]
@@ -137,9 +140,9 @@ client_app = flower.client_app
 
 
 @contextlib.contextmanager
-def _flower(folder: Path, path: Path, target: str) -> Iterator[None]:
-    """A run of the Flower app on the SuperLink whose connection is called `target`, by default Flower's default."""
-    app = folder / "app"
+def _flower(folder: Path, path: Path, file: FederationFile) -> Iterator[None]:
+    """A run of the Flower app over one of the user's connections to a SuperLink, by default Flower's default."""
+    target, app = file.platforms.get("flower", ""), folder / "app"
     app.mkdir()
     (app / "pyproject.toml").write_text(FLOWER_APP, encoding="utf-8")
     (app / "app.py").write_text(FLOWER_MODULE, encoding="utf-8")
@@ -147,11 +150,70 @@ def _flower(folder: Path, path: Path, target: str) -> Iterator[None]:
     yield
 
 
+NVFLARE_CLASSES = ("fedbnsl.tasks.platforms.nvflare.BridgeController", "fedbnsl.tasks.platforms.nvflare.SiloExecutor")
+SIMULATOR = "simulator"
+"""the target of NVFlare with which its simulator runs the job"""
+
+
+@contextlib.contextmanager
+def _nvflare(folder: Path, path: Path, file: FederationFile) -> Iterator[None]:
+    """A job of NVFlare, submitted with a startup kit, by default the active one, or run by the simulator."""
+    app, local = folder / "job" / "app" / "config", folder / "workspace" / "local"
+    app.mkdir(parents=True)
+    local.mkdir(parents=True)
+    controller, executor = NVFLARE_CLASSES
+    server = {"id": "bridge", "path": controller, "args": {"socket": str(path)}}
+    files: dict[Path, dict[str, Any]] = {
+        app / "config_fed_server.json": {
+            "format_version": 2,
+            "workflows": [server],
+            "server": {"task_request_interval": 0.1},
+        },
+        app / "config_fed_client.json": {
+            "format_version": 2,
+            "executors": [{"tasks": ["*"], "executor": {"path": executor, "args": {}}}],
+            "default_task_fetch_interval": 0.1,
+        },
+        # What a site's owner allows by hand, the simulator's workspace has to allow, too.
+        local / "resources.json": {"class_allow_list": NVFLARE_CLASSES},
+        app.parents[1] / "meta.json": {"name": "fedbnsl", "min_clients": 1, "deploy_map": {"app": ["@ALL"]}},
+    }
+    for place, content in files.items():
+        place.write_text(json.dumps(content), encoding="utf-8")
+    job, target = str(folder / "job"), file.platforms.get("nvflare", "")
+    if target != SIMULATOR:
+        _command("nvflare", "job", "submit", "-j", job, *(["--startup-kit", target] if target else []))
+        yield
+        return
+    clients = ("-c", ",".join(file.silos), "-t", str(len(file.silos)))
+    words = [_program("nvflare"), "simulator", "-w", str(folder / "workspace"), *clients, job]
+    with (folder / "output").open("wb") as output, _ended(subprocess.Popen(words, stdout=output, stderr=output)):
+        yield
+
+
+@contextlib.contextmanager
+def _ended(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """A block after which `process` has ended: by itself, or killed after `END_SECONDS`."""
+    try:
+        yield
+    finally:
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _program(name: str) -> str:
+    """The path of a platform's command; raises `BadInput` if it is missing."""
+    if found := shutil.which(name):
+        return found
+    raise BadInput(f"{name}: no such command on PATH: activate the environment of the platform")
+
+
 def _command(program: str, *arguments: str, **options: Any) -> None:
     """Run the platform's `program`; raises `BadInput` with its last line if it is missing or fails."""
-    found = shutil.which(program)
-    if found is None:
-        raise BadInput(f"{program}: no such command on PATH: activate the environment of the platform")
+    found = _program(program)
     environment = os.environ | {"FLWR_TELEMETRY_ENABLED": "0"}
     done = subprocess.run([found, *arguments], capture_output=True, text=True, env=environment, check=False, **options)
     if done.returncode:
@@ -159,4 +221,4 @@ def _command(program: str, *arguments: str, **options: Any) -> None:
         raise BadInput(f"{program} {arguments[0]} failed: {foreign_text(words, MAX_LINE_LENGTH)}")
 
 
-STARTERS: dict[str, Starter] = {"flower": _flower}
+STARTERS: dict[str, Starter] = {"flower": _flower, "nvflare": _nvflare}

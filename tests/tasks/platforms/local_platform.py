@@ -42,7 +42,7 @@ class LocalPlatform:
         return {name: self._sent.pop(name).result() for name in messages if self._sent[name].done()}
 
     @contextmanager
-    def start(self, folder, path, target):
+    def start(self, folder, path, file):
         """Run a bridge of this platform (see `launch.Starter`)."""
         thread = Thread(target=cross, args=(self, str(path)), daemon=True)
         thread.start()

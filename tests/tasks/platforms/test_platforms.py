@@ -5,6 +5,7 @@ import socket
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
@@ -250,7 +251,7 @@ def test_a_platform_needs_a_federation(study):
 
 
 def test_a_platform_that_does_not_start_its_job_makes_the_silos_unavailable(platform, monkeypatch):
-    monkeypatch.setitem(launch.STARTERS, "flower", lambda folder, path, target: nullcontext())
+    monkeypatch.setitem(launch.STARTERS, "flower", lambda folder, path, file: nullcontext())
     with (
         pytest.raises(SilosUnavailable, match="has not started it within"),
         launch.connect_to_platform(read_federation_file(platform[0].file), "flower", 0.5),
@@ -259,10 +260,11 @@ def test_a_platform_that_does_not_start_its_job_makes_the_silos_unavailable(plat
 
 
 def test_the_command_of_a_platform_that_is_missing_or_fails_is_named(tmp_path, monkeypatch):
+    file = SimpleNamespace(platforms={})
     monkeypatch.setenv("PATH", str(tmp_path))
     with (
         pytest.raises(BadInput, match="flwr: no such command on PATH"),
-        launch.STARTERS["flower"](tmp_path, tmp_path, ""),
+        launch.STARTERS["flower"](tmp_path, tmp_path, file),
     ):
         pass
     program = tmp_path / "flwr"
@@ -271,7 +273,7 @@ def test_the_command_of_a_platform_that_is_missing_or_fails_is_named(tmp_path, m
     shutil.rmtree(tmp_path / "app")
     with (
         pytest.raises(BadInput, match=r"flwr run failed: no SuperLink$"),
-        launch.STARTERS["flower"](tmp_path, tmp_path, ""),
+        launch.STARTERS["flower"](tmp_path, tmp_path, file),
     ):
         pass
 
