@@ -48,7 +48,7 @@ test-slow:
 test-all: test test-slow
 
 # Runs over each platform's own processes, which are installed with fedbnsl into an environment for each platform.
-PLATFORMS := flower
+PLATFORMS := flower nvflare vantage6
 test-platforms: setup $(PLATFORMS:%=.cache/platforms/%/ready)
 	$(BIN)/python -m pytest -n 0 -m platforms --durations 20 tests/platforms
 

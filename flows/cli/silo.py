@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from fedbnsl.tasks.transport.configuration import SiloFile
 
 
-def serve_silo(path: Path, name: str | None, data: Path | None, socket: Path | None = None) -> None:
+def serve_silo(path: Path, name: str | None, data: Path | None, door: str | None = None) -> None:
     """Join the federation that the file at `path` describes, and answer requests until a signal ends the process.
 
-    With a `socket`, the silo answers a platform's node there, and does not connect to the coordinator.
+    With a `door`, the silo answers a platform's node at this socket, and does not connect to the coordinator.
 
     Raises `BadInput`, before it connects to the coordinator, if the file or the rows cannot be used.
     """
@@ -57,8 +57,8 @@ def serve_silo(path: Path, name: str | None, data: Path | None, socket: Path | N
         run_until_signal(
             lambda: (
                 channel.serve_silo(file.name, file.coordinator, file.identity, answers, log_line, heartbeat=heartbeat)
-                if socket is None
-                else serve_at(socket.absolute(), file.name, file.identity, answers, heartbeat, log_line)
+                if door is None
+                else serve_at(door, file.name, file.identity, answers, heartbeat, log_line)
             )
         )
     finally:
@@ -250,9 +250,10 @@ def start(
     name: Name = None,
     data: Data = None,
     socket: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="PATH", help="Answer the node of a platform at this Unix socket, in place of the coordinator."
+            metavar="PATH",
+            help="Answer a platform's node at this Unix socket (or HOST:PORT), in place of the coordinator.",
         ),
     ] = None,
 ) -> None:

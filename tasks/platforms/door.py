@@ -1,9 +1,11 @@
-"""The door of a silo: a Unix socket at which a platform's node on the owner's machine hands over calls.
+"""The door of a silo: a socket at which a platform's node hands over calls, on the owner's machine.
 
 Platforms start a new process for each message, in an environment of their own. A silo has keys and rows in memory, and
 dependencies of its own, so it is another process, and the node only passes bytes on by `ask`; `silo.py` has the silo's
-end. A frame is a length of 8 bytes and so many bytes. The silo first sends its name; the node sends the
-call; the silo sends empty frames while it makes progress, then its reply. The first byte of a reply says what it is.
+end. The address of a door is the path of a Unix socket, or HOST:PORT in a network of containers.
+
+A frame is a length of 8 bytes and so many bytes. The silo first sends its name; the node sends the call; the silo sends
+empty frames while it makes progress, then its reply. The first bytes of a reply say what it is.
 
 Whoever reaches the socket can only deliver calls, which carry the coordinator's signature (`transport/signatures.py`).
 This module has no dependency outside the standard library, because a node loads it for each message.
@@ -18,15 +20,16 @@ SILENCE_SECONDS = 35.0
 """seconds without any byte after which a node gives up a silo"""
 
 
-def ask(path: str, call: bytes, silence_seconds: float = SILENCE_SECONDS) -> bytes:
-    """The reply of the silo whose door is at `path`; with an empty `call`, its name.
+def ask(address: str, call: bytes, silence_seconds: float = SILENCE_SECONDS) -> bytes:
+    """The reply of the silo whose door is at `address`; with an empty `call`, its name.
 
     Raises nothing: if the silo cannot be reached, or is silent for `silence_seconds`, the reply says so.
     """
     try:
-        with socket.socket(socket.AF_UNIX) as connection:
+        where = host_and_port(address)
+        with socket.socket(socket.AF_INET if where else socket.AF_UNIX) as connection:
             connection.settimeout(silence_seconds)
-            connection.connect(path)
+            connection.connect(where or address)
             name = _receive(connection)
             if not call:
                 return NAME + name
@@ -36,6 +39,12 @@ def ask(path: str, call: bytes, silence_seconds: float = SILENCE_SECONDS) -> byt
             return reply
     except (OSError, ValueError) as error:
         return AWAY + f"no silo answers at its socket ({type(error).__name__})".encode()
+
+
+def host_and_port(address: str) -> tuple[str, int] | None:
+    """The host and the port that `address` names; None if it is the path of a Unix socket."""
+    host, _, port = address.rpartition(":")
+    return (host, int(port)) if host and port.isdecimal() and "/" not in host else None
 
 
 def frame(content: bytes) -> bytes:

@@ -4,7 +4,8 @@
 `flower-supernode --node-config 'silo="/run/fedbnsl/clinic.sock"'`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -15,6 +16,8 @@ from .door import AWAY, ask
 KEY = "fedbnsl"
 """the name of the record, and of its field, that has the bytes of a message"""
 QUERY = "query"
+MAX_PULLS = 1024
+"""maximum number of replies that are pulled at the same time"""
 Node = tuple[int, str]
 """a SuperNode's identifier, and when it was started, because a restarted SuperNode has lost the messages that it had"""
 
@@ -50,10 +53,16 @@ def _record(content: bytes) -> RecordDict:
 
 
 class FlowerPlatform:
-    """The SuperNodes that a `grid` reaches (see `Platform`)."""
+    """The SuperNodes that a `grid` reaches (see `Platform`).
+
+    If a SuperNode dies while it uploads a reply, Flower waits two hours for the rest. So each reply is pulled by a
+    thread of its own, which is left behind if the call is delivered again.
+    """
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
+        self._threads = ThreadPoolExecutor(MAX_PULLS)
+        self._pulls: dict[str, Future[Iterable[Message]]] = {}
 
     def nodes(self) -> Collection[Node]:
         """The connected SuperNodes."""
@@ -67,7 +76,11 @@ class FlowerPlatform:
     def pull(self, messages: Collection[str]) -> Mapping[str, bytes | None]:
         """The replies that have arrived; None for an error, such as a SuperNode that has left."""
         found = dict[str, bytes | None]()
-        for reply in self._grid.pull_messages(messages):
-            content = None if reply.has_error() else reply.content[KEY][KEY]
-            found[reply.metadata.reply_to_message_id] = content if isinstance(content, bytes) else None
+        for message in messages:
+            if message in self._pulls and self._pulls[message].done():
+                for reply in self._pulls.pop(message).result():
+                    content = None if reply.has_error() else reply.content[KEY][KEY]
+                    found[message] = content if isinstance(content, bytes) else None
+            if message not in self._pulls and message not in found:
+                self._pulls[message] = self._threads.submit(self._grid.pull_messages, [message])
         return found

@@ -23,7 +23,7 @@ from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, SilosUnavailabl
 from ..silo.messages import MethodCall
 from ..transport.certificates import Identity
 from ..transport.channel import LIMITS, Connection, Parcel, PendingBytes, RelayClient, RelayTransport
-from ..transport.configuration import FederationFile
+from ..transport.configuration import FederationFile, read_toml
 from ..transport.federation import PackedAnswer, transport_errors
 from ..transport.signatures import open_answer, sign_call
 from ..transport.tls import CHUNK_BYTES, PeerRefusedError, PlainStream
@@ -151,6 +151,8 @@ def _flower(folder: Path, path: Path, file: FederationFile) -> Iterator[None]:
 
 
 NVFLARE_CLASSES = ("fedbnsl.tasks.platforms.nvflare.BridgeController", "fedbnsl.tasks.platforms.nvflare.SiloExecutor")
+VANTAGE6_KEYS = {"python": str, "host": str, "port": int, "username": str, "collaboration": int, "image": str}
+"""required keys of the file of a connection to vantage6"""
 SIMULATOR = "simulator"
 """the target of NVFlare with which its simulator runs the job"""
 
@@ -192,6 +194,29 @@ def _nvflare(folder: Path, path: Path, file: FederationFile) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _vantage6(folder: Path, path: Path, file: FederationFile) -> Iterator[None]:
+    """A client of a vantage6 server, in the environment that the file of the connection names."""
+    target = file.platforms.get("vantage6")
+    if target is None:
+        raise BadInput(f'{file.path}: [platforms] must have vantage6 = "FILE", which names the server and the user')
+    connection = file.path.parent / target
+    settings = read_toml(connection)
+    for key, kind in VANTAGE6_KEYS.items():
+        if not isinstance(settings.get(key), kind):
+            raise BadInput(
+                f"{connection}: {key} is {settings.get(key)!r}: it must be {'a number' if kind is int else 'a string'}"
+            )
+    words = [settings["python"], "-m", "fedbnsl.tasks.platforms.vantage6", str(path), str(connection)]
+    with (folder / "output").open("wb") as output:
+        try:
+            process = subprocess.Popen(words, stdout=output, stderr=output)
+        except OSError as error:
+            raise BadInput(f"{connection}: python: {settings['python']} cannot be run ({error.strerror})") from None
+        with _ended(process):
+            yield
+
+
+@contextlib.contextmanager
 def _ended(process: "subprocess.Popen[bytes]") -> Iterator[None]:
     """A block after which `process` has ended: by itself, or killed after `END_SECONDS`."""
     try:
@@ -221,4 +246,4 @@ def _command(program: str, *arguments: str, **options: Any) -> None:
         raise BadInput(f"{program} {arguments[0]} failed: {foreign_text(words, MAX_LINE_LENGTH)}")
 
 
-STARTERS: dict[str, Starter] = {"flower": _flower, "nvflare": _nvflare}
+STARTERS: dict[str, Starter] = {"flower": _flower, "nvflare": _nvflare, "vantage6": _vantage6}

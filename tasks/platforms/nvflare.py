@@ -1,8 +1,8 @@
 """The adapter to NVFlare: a controller with the bridge of a run, and an executor that hands calls to the owner's silo.
 
 `fedbnsl learn --platform nvflare` submits both as a job, or runs them in NVFlare's simulator. The owner of a silo sets
-the environment variable `FEDBNSL_SILO` of the NVFlare client to the silo's door; `{client}` in it stands for the name of
-the client.
+the environment variable `FEDBNSL_SILO` of the NVFlare client to the silo's door; `{client}` in it stands for the
+client's name.
 """
 
 import itertools

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +12,7 @@ from ..silo.heartbeat import Heartbeat
 from ..transport.certificates import Identity
 from ..transport.signatures import answer_signed
 from ..transport.tls import PeerRefusedError
-from .door import ANSWER, REFUSED, checked_length, frame
+from .door import ANSWER, REFUSED, checked_length, frame, host_and_port
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[object, object, None]]
 
@@ -23,7 +22,7 @@ MAX_PATH_BYTES = 100
 
 
 async def serve_at(
-    path: Path,
+    address: str,
     name: str,
     identity: Identity,
     answer: Callable[[bytes], bytes],
@@ -31,10 +30,10 @@ async def serve_at(
     log: Callable[[str], None],
     ping_seconds: float = PING_SECONDS,
 ) -> None:
-    """Answer signed calls at the door of the silo `name` at `path`, one after the other, until this task is cancelled.
+    """Answer signed calls at the door `address` of the silo `name`, one by one, until this task is cancelled.
 
     If `answer` raises an exception, only its type is logged, because its text may contain rows, and the connection is
-    closed. Raises `BadInput` if there can be no socket at `path`.
+    closed. Raises `BadInput` if there can be no socket at `address`.
     """
     thread, writers = ThreadPoolExecutor(1), set[asyncio.StreamWriter]()
 
@@ -63,8 +62,8 @@ async def serve_at(
             writers.discard(writer)
             writer.close()
 
-    async with _listening(path, serve):
-        log(f"silo {name} answers at {path}")
+    async with _listening(address, serve):
+        log(f"silo {name} answers at {address}")
         last = heartbeat.count()
         while True:
             await asyncio.sleep(ping_seconds)
@@ -75,19 +74,24 @@ async def serve_at(
 
 
 @contextlib.asynccontextmanager
-async def _listening(path: Path, serve: Serve) -> AsyncIterator[None]:
-    """A block in which `serve` gets the connections to a socket at `path`."""
-    if len(bytes(path)) > MAX_PATH_BYTES:
+async def _listening(address: str, serve: Serve) -> AsyncIterator[None]:
+    """A block in which `serve` gets the connections to a socket at `address`."""
+    where, path = host_and_port(address), Path(address)
+    if where is None and len(bytes(path)) > MAX_PATH_BYTES:
         raise BadInput(f"{path}: the path of a socket has at most {MAX_PATH_BYTES} bytes: choose a shorter one")
     try:
-        path.unlink(missing_ok=True)
-        server = await asyncio.start_unix_server(serve, path)
+        if where:
+            server = await asyncio.start_server(serve, *where)
+        else:
+            path.unlink(missing_ok=True)
+            server = await asyncio.start_unix_server(serve, path)
+            # The node may run as another user of this group. It cannot read rows, and its calls carry a signature.
+            path.chmod(0o660)
     except OSError as error:
-        raise BadInput(f"{path}: no socket can be created there ({error.strerror})") from None
+        raise BadInput(f"{address}: no socket can be created there ({error.strerror})") from None
     try:
-        # The node may run as another user of this group. It cannot read rows, and its calls carry a signature.
-        os.chmod(path, 0o660)
         yield
     finally:
         server.close()
-        path.unlink(missing_ok=True)
+        if where is None:
+            path.unlink(missing_ok=True)

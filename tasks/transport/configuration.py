@@ -138,7 +138,7 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
     """
     table = _Table(
         path,
-        _read(path),
+        read_toml(path),
         (
             *("name", "data", "about", "coordinator", "listen", "tls", "policy", "members", "workers", "cluster"),
             *("memory_gigabytes", "call_seconds"),
@@ -225,7 +225,7 @@ def _about(path: Path, table: "_Table", rows: Path) -> Path:
 
 def read_federation_file(path: Path) -> FederationFile:
     """The configuration in the file at `path`; raises `BadInput` naming the file and the key."""
-    table = _Table(path, _read(path), ("address", "listen", "silos", "tls", "platforms"))
+    table = _Table(path, read_toml(path), ("address", "listen", "silos", "tls", "platforms"))
     identity = _identity(path, table)
     identity.require_coordinator()
     address = table.endpoint("address")
@@ -235,7 +235,8 @@ def read_federation_file(path: Path) -> FederationFile:
     return FederationFile(path, address, listen, table.names("silos"), identity, targets)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file; raises `BadInput` if it cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

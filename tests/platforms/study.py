@@ -13,7 +13,8 @@ from fedbnsl.flows.servers.processes import free_port
 
 BRIEF = ("--no-diagnose", "--no-parameters", "--bootstrap", "0", "--quiet")
 """few exchanges, because a platform may take seconds for each"""
-TIMES = ("seconds", "dataset", "name")
+OF_OWNERS = ("findings", "diagnoses")
+"""metrics that state what owners at level sums do not allow, which an inline run does not ask"""
 
 
 def write_study(folder):
@@ -49,7 +50,7 @@ def edges(folder):
 def metrics(folder):
     """The metrics of a result, without those of the transport: time, and bytes that pass between machines."""
     found = json.loads((folder / "metrics.json").read_text())
-    return {name: value for name, value in found.items() if "bytes" not in name and name not in TIMES}
+    return {name: value for name, value in found.items() if "bytes" not in name and name not in ("seconds", *OF_OWNERS)}
 
 
 def rounds(folder):
@@ -62,10 +63,14 @@ def rounds(folder):
 
 
 def statement(folder, *, of_network=True):
-    """The lines of the disclosure statement by silo; without `of_network`, only those that an inline run has, too."""
+    """The lines of the disclosure statement by silo; without `of_network`, only those that an inline run has, too.
+
+    The signatures of mask keys vary in their length, so the size of these messages is left out.
+    """
     silos = json.loads((folder / "disclosure.json").read_text())["silos"]
     if of_network:
-        return silos
+        size = {"masked messages": {"bytes": 0}}
+        return {silo: [line | size.get(line["statistic"], {}) for line in lines] for silo, lines in silos.items()}
     extra = ("description", "records", "masked messages")
     return {silo: [line for line in lines if line["statistic"] not in extra] for silo, lines in silos.items()}
 

@@ -63,7 +63,7 @@ class Doors(Owners):
         service = self.services[silo] = self.service(silo)
         self.serving[silo] = self.begin(
             serve_at(
-                self.door(silo),
+                str(self.door(silo)),
                 silo,
                 identity(self.folder / silo, silo),
                 lambda content: answer(service, content, self.said.append),
