@@ -75,12 +75,15 @@ class FlowerPlatform:
 
     def pull(self, messages: Collection[str]) -> Mapping[str, bytes | None]:
         """The replies that have arrived; None for an error, such as a SuperNode that has left."""
-        found = dict[str, bytes | None]()
+        ended = [message for message in messages if message in self._pulls and self._pulls[message].done()]
+        found = {message: reply for message in ended for reply in self._pulled(message)}
         for message in messages:
-            if message in self._pulls and self._pulls[message].done():
-                for reply in self._pulls.pop(message).result():
-                    content = None if reply.has_error() else reply.content[KEY][KEY]
-                    found[message] = content if isinstance(content, bytes) else None
-            if message not in self._pulls and message not in found:
+            if message not in found and message not in self._pulls:
                 self._pulls[message] = self._threads.submit(self._grid.pull_messages, [message])
         return found
+
+    def _pulled(self, message: str) -> list[bytes | None]:
+        """What the pull of `message`, which has ended, has brought: the reply, None for an error, or nothing yet."""
+        replies = self._pulls.pop(message).result()
+        contents = [None if reply.has_error() else reply.content[KEY][KEY] for reply in replies]
+        return [content if isinstance(content, bytes) else None for content in contents]

@@ -70,7 +70,7 @@ class Vantage6Platform:
         return found
 
 
-def main(path: str, configuration: str) -> None:
+def cross_as_user(path: str, configuration: str) -> None:
     """Move bytes between the run whose socket is at `path`, and the nodes of the collaboration in `configuration`."""
     from vantage6.client import UserClient
 
@@ -84,4 +84,4 @@ def main(path: str, configuration: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    cross_as_user(*sys.argv[1:])

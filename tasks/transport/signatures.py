@@ -48,7 +48,7 @@ def answer_signed(identity: Identity, silo: str, packed: bytes, answer: Callable
     Raises `PeerRefusedError`, with the reason for the other side, unless a coordinator that the silo trusts has signed
     the call for this silo, and has the same version of the protocol.
     """
-    call = _open(packed, Greeting("silo"))
+    call = _read_signed(packed, Greeting("silo"))
     if reason := identity.refusal_of(call.certificate, server=False):
         raise PeerRefusedError(reason)
     if holder_of(call.certificate) != COORDINATOR:
@@ -65,7 +65,7 @@ def open_answer(identity: Identity, silo: str, call: bytes, packed: bytes) -> by
 
     Raises `PeerRefusedError` unless `silo` has signed it as its answer to this call.
     """
-    answer = _open(packed, Greeting("run"))
+    answer = _read_signed(packed, Greeting("run"))
     if reason := identity.refusal_of(answer.certificate, server=True):
         raise PeerRefusedError(reason)
     if (holder := holder_of(answer.certificate)) != silo:
@@ -77,7 +77,7 @@ def open_answer(identity: Identity, silo: str, call: bytes, packed: bytes) -> by
     return answer.content
 
 
-def _open(packed: bytes, own: Greeting) -> Signed:
+def _read_signed(packed: bytes, own: Greeting) -> Signed:
     try:
         message = wire.decode(Signed, packed)
         greeting = Greeting.unpack(message.greeting)

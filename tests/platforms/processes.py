@@ -5,8 +5,10 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from fedbnsl.flows.servers.federation_demo import SILOS
 
 ROOT = Path(__file__).parents[2]
 PLATFORMS = Path(os.environ.get("FEDBNSL_PLATFORMS", ROOT / ".cache" / "platforms"))
@@ -58,3 +60,20 @@ def start_silo(processes, folder, silo):
 
 def door(folder, silo):
     return folder / f"{silo}.sock"
+
+
+@contextmanager
+def silos_of(study, **environment):
+    """Yield the running silos of the owners in `study`, and the `environment` of runs and further processes.
+
+    Compiled Python is kept, because some platforms start a process for each message.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    own = {"FEDBNSL_HOME": str(study.with_name("home"))}
+    running = Processes(study.with_name("processes"), kept | own | environment)
+    try:
+        for silo in SILOS:
+            start_silo(running, study, silo)
+        yield running
+    finally:
+        running.close()

@@ -42,6 +42,14 @@ def set_policy(folder, *lines):
         file.write_text("\n".join([f"{before}[policy]", *lines, "", members]))
 
 
+def over(folder, platform, target=None):
+    """The words of a run over `platform`, whose `target` in federation.toml is this."""
+    file = federation(folder)
+    before, _, _ = file.read_text().partition("[platforms]")
+    file.write_text(before if target is None else f'{before}[platforms]\n{platform} = "{target}"\n')
+    return ("--federation", file, "--platform", platform)
+
+
 def edges(folder):
     """The edges and weights of a result, as they are written."""
     return (folder / "structure.csv").read_bytes()
@@ -82,25 +90,27 @@ def learn(environment, *words):
     return done.returncode, done.stderr
 
 
-def relayed(folder, environment, out, *words):
-    """Run `learn` over the relay, with fresh copies of the owners' folders, into the folder `out`."""
-    shutil.copytree(folder, folder.with_name("relayed"), ignore=shutil.ignore_patterns(".fedbnsl", "*.sock"))
+MASKED = ("-a", "secure-linear", "--secure", "--seed", "3", *BRIEF)
+"""the run that every platform repeats: masked sums of three silos whose owners are at level sums"""
+
+
+def write_reference(folder, environment):
+    """Write the results of `MASKED` inline and over the relay to the folders `alone` and `relay` in `folder`."""
+    study = write_study(folder / "study")
+    assert learn(environment, study / "all", "--engine", "inline", *MASKED, "--out", folder / "alone")[0] == 0
     where = f"127.0.0.1:{free_port(0)}"
-    for file in folder.with_name("relayed").glob("*/*.toml"):
+    for file in study.glob("*/*.toml"):
         file.write_text(file.read_text().replace("127.0.0.1:1", where))
-    with running_federation(folder.with_name("relayed")) as file:
-        code, err = learn(environment, "--federation", file, *words, "--out", out)
+    with running_federation(study) as file:
+        code, err = learn(environment, "--federation", file, *MASKED, "--out", folder / "relay")
         assert code == 0, err
 
 
-def assert_as_inline(folder, environment, found, *words):
-    """The result in the folder `found` of `words` over a platform is that of the engine inline, and of the relay."""
-    alone, relay = found.with_name("alone"), found.with_name("relay")
-    assert learn(environment, folder / "all", "--engine", "inline", *words, "--out", alone)[0] == 0
-    relayed(folder, environment, relay, *words)
-    for other in (alone, relay):
+def assert_as_reference(found, reference):
+    """The result of `MASKED` in the folder `found` is that of the engine inline, and of the relay, in `reference`."""
+    for other in (reference / "alone", reference / "relay"):
         assert edges(found) == edges(other)
         assert metrics(found) == metrics(other)
         assert rounds(found) == rounds(other)
-    assert statement(found, of_network=False) == statement(alone, of_network=False)
-    assert statement(found) == statement(relay)
+    assert statement(found, of_network=False) == statement(reference / "alone", of_network=False)
+    assert statement(found) == statement(reference / "relay")

@@ -7,15 +7,13 @@ from base64 import b64decode, b64encode
 
 import pytest
 
-from fedbnsl.flows.servers.federation_demo import SILOS
 from fedbnsl.tasks.platforms.door import AWAY, NAME
 
-from .processes import PLATFORMS, ROOT, Processes, door, start_silo
-from .study import BRIEF, assert_as_inline, federation, learn, write_study
+from .processes import ROOT, door, silos_of
+from .study import MASKED, assert_as_reference, learn, over, write_study
+from .vantage6_processes import PYTHON, write_mock_connection
 
 pytestmark = [pytest.mark.platforms, pytest.mark.slow(200)]
-
-PYTHON = PLATFORMS / "vantage6" / "bin" / "python"
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +23,8 @@ def study(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def processes(study):
-    """The owners' silos."""
-    environment = os.environ | {"FEDBNSL_HOME": str(study.with_name("home")), "FEDBNSL_STUDY": str(study)}
-    running = Processes(study.with_name("processes"), environment)
-    try:
-        for silo in SILOS:
-            start_silo(running, study, silo)
+    with silos_of(study, FEDBNSL_STUDY=str(study)) as running:
         yield running
-    finally:
-        running.close()
 
 
 def command_of_the_image():
@@ -56,19 +47,9 @@ def test_the_command_of_the_image_hands_a_call_to_the_silo(study, processes, tmp
     assert b64decode(json.loads((tmp_path / "output").read_text())).startswith(begin)
 
 
-def test_the_mock_client_gives_what_inline_gives_bit_for_bit(study, processes, tmp_path):
-    connection = federation(study).with_name("vantage6.toml")
-    bridge = tmp_path / "python"
-    bridge.write_text(f"#!/bin/sh\nshift 2\nexec {PYTHON} {ROOT / 'tests' / 'platforms' / 'vantage6_mock.py'} $*\n")
-    bridge.chmod(0o755)
-    connection.write_text(
-        f'python = "{bridge}"\nhost = "https://localhost"\nport = 443\nusername = "me"\ncollaboration = 1\n'
-        'image = "registry.example.org/fedbnsl"\n'
-    )
-    with federation(study).open("a") as file:
-        file.write('\n[platforms]\nvantage6 = "vantage6.toml"\n')
-    words = ("-a", "secure-linear", "--secure", "--seed", 3, *BRIEF)
-    over = ("--federation", federation(study), "--platform", "vantage6")
-    code, err = learn(processes.environment, *over, *words, "--out", tmp_path / "found")
+def test_the_mock_client_gives_what_inline_gives_bit_for_bit(study, processes, reference, tmp_path):
+    write_mock_connection(study)
+    words = over(study, "vantage6", "vantage6.toml")
+    code, err = learn(processes.environment, *words, *MASKED, "--out", tmp_path / "found")
     assert code == 0, err
-    assert_as_inline(study, processes.environment, tmp_path / "found", *words)
+    assert_as_reference(tmp_path / "found", reference)
