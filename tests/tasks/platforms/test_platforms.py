@@ -20,9 +20,12 @@ from fedbnsl.flows.engines.resuming import resume_settings
 from fedbnsl.flows.engines.run_context import RunContext
 from fedbnsl.flows.learn import learn_without_prefect
 from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.servers.processes import free_port
 from fedbnsl.flows.start import precheck
 from fedbnsl.tasks.platforms import launch
-from fedbnsl.tasks.platforms.door import ANSWER, AWAY, ask
+from fedbnsl.tasks.platforms.door import ANSWER, AWAY, NAME, ask
+from fedbnsl.tasks.platforms.silo import serve_at
+from fedbnsl.tasks.silo.heartbeat import Heartbeat
 from fedbnsl.tasks.silo.ledger import FileLedger, ledger_path
 from fedbnsl.tasks.silo.messages import MethodCall
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
@@ -284,3 +287,41 @@ def test_a_door_reports_a_silent_silo_as_away(tmp_path):
         silent.listen()
         assert ask(str(tmp_path / "door"), b"call", 0.2).startswith(AWAY)
     assert ask(str(tmp_path / "nowhere"), b"call").startswith(AWAY)
+
+
+def test_a_door_may_be_a_port_in_a_network_of_containers(platform):
+    doors, _ = platform
+    address = f"127.0.0.1:{free_port(0)}"
+    own = identity(doors.folder / "silo-1", "silo-1")
+    serving = doors.begin(serve_at(address, "silo-1", own, bytes, Heartbeat(), doors.said.append))
+    Owners.wait_for(lambda: f"silo silo-1 answers at {address}" in doors.said)
+    assert ask(address, b"") == NAME + b"silo-1"
+    doors.end(serving)
+    assert ask(address, b"").startswith(AWAY)
+
+
+@pytest.mark.parametrize("address", ["/nowhere/silo.sock", f"/tmp/{'long' * 30}.sock"])
+def test_a_socket_that_cannot_be_created_is_named(platform, address):
+    doors, _ = platform
+    with pytest.raises(BadInput, match=address):
+        doors.run(serve_at(address, "silo-1", identity(doors.folder / "silo-1", "silo-1"), bytes, Heartbeat(), print))
+
+
+def test_the_connections_to_platforms_are_checked(platform):
+    file = platform[0].file
+    text = file.read_text()
+    file.write_text(text + '\n[platforms]\nflowers = "here"\n')
+    with pytest.raises(BadInput, match="unknown key 'flowers'; available: flower, nvflare, vantage6"):
+        read_federation_file(file)
+    file.write_text(text + '\n[platforms]\nvantage6 = "connection.toml"\n')
+    (file.parent / "connection.toml").write_text('python = "/nowhere/python"\nhost = "https://localhost"\n')
+    with pytest.raises(BadInput, match=r"connection\.toml: port is None: it must be a number"):
+        connect(file)
+    file.write_text(text)
+    with pytest.raises(BadInput, match=r"\[platforms\] must have vantage6"):
+        connect(file)
+
+
+def connect(file):
+    with launch.connect_to_platform(read_federation_file(file), "vantage6", 1):
+        pass
