@@ -168,6 +168,7 @@ class LearnKeywords(TypedDict, total=False):
     name: str | None
     register_as: str | None
     federation: str | None
+    platform: str | None
     silos: Columns
     small_silos: SmallSilos
     quorum: int | None

@@ -149,6 +149,10 @@ def check_options(options: LearnOptions) -> None:
     """Raise `BadInput` for `options` that are invalid for any data."""
     if options.by is not None and options.federation is not None:
         raise BadInput("--by reads one file on this machine: the silos of a --federation have rows of their own")
+    if options.platform is not None and options.federation is None:
+        raise BadInput(
+            f"--platform {options.platform} needs --federation, which names the silos and the coordinator's key"
+        )
     if options.spec is not None:
         registry.build(options.spec)
         return

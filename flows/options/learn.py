@@ -190,6 +190,8 @@ class LearnOptions(Options):
     """Also register the model in MLflow under this name, as a new version with the alias 'current'."""
     federation: Annotated[str | None, OnCommandLine(value="FILE")] = None
     """The coordinator's federation.toml, for silos on their owners' machines; default: workers on this machine."""
+    platform: Annotated[Literal["flower", "nvflare", "vantage6"] | None, OnCommandLine(value="NAME")] = None
+    """Reach the silos of the federation over a platform, in place of the relay of the coordinator."""
     silos: Annotated[Columns, CommaSeparated, OnCommandLine(value="NAMES")] = ()
     """Silos to include, separated by commas; all others are excluded."""
     quorum: Annotated[int | None, Ge(1)] = None

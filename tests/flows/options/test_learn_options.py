@@ -250,6 +250,7 @@ CASES = {
     "out": Case("here", "there", ("here", "there"), lambda done: done.folder.name, more=SUM),
     "name": Case("mine", "yours", ("mine", "yours"), config("name"), more=SUM),
     "federation": Case(None, "f.toml", (True, "--federation needs the engine prefect"), lambda done: True, more=SUM),
+    "platform": Case(None, "flower", (True, "--platform flower needs --federation"), lambda done: True, more=SUM),
     "register_as": Case(None, "ours", (True, "--register needs the engine prefect"), lambda done: True, more=SUM),
     "silos": Case((), ("lab", "clinic"), (ALL, FEW), rows_of, more=SUM),
     "allow_cyclic_truth": Case(

@@ -45,6 +45,7 @@ OTHER = {
     "tune_by": "stars",
     "register_as": "ours",
     "federation": "federation.toml",
+    "platform": "flower",
     "silos": ("clinic", "lab"),
     "quorum": 2,
     "silo_patience": 9.0,
