@@ -244,13 +244,17 @@ def same_columns(S: FloatArray, names: Sequence[str], owners: NDArray[np.int64])
     return [one_to_one_pairs([(names[owners[i]], names[owners[j]]) for i, j in same])]
 
 
+ONE_TO_ONE = "one-to-one"
+"""the name of the finding on columns that determine each other"""
+
+
 def one_to_one_pairs(pairs: Sequence[tuple[str, str]]) -> Finding:
     """The finding on `pairs` of columns that determine each other."""
     sentence = ", ".join(f"{first} and {second}" for first, second in pairs[:5])
     more = f", and {len(pairs) - 5} more pairs" * (len(pairs) > 5)
     sentence = f"Each of {sentence}{more} determines the other: the data cannot distinguish A → B from B → A."
     return Finding(
-        "one-to-one", sentence, f"Learn again with --ignore {pairs[0][1]}, or drop another one of each pair."
+        ONE_TO_ONE, sentence, f"Learn again with --ignore {pairs[0][1]}, or drop another one of each pair."
     )
 
 

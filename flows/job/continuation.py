@@ -24,7 +24,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import ENDED_EARLY, Algorithm, Round
 from fedbnsl.algorithms.core.schema import AUTO
 from fedbnsl.algorithms.core.spec import SERIES, AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import errors, findings
+from fedbnsl.algorithms.diagnosis import columns, errors, findings, relations
 from fedbnsl.algorithms.diagnosis.series_findings import CHANGE
 from fedbnsl.algorithms.graphs.cpdag import dag_extension, member_of
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -95,7 +95,8 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
         diagnosed = linear.diagnosed
     curved = unless_refused(lambda: _with_curved_effects(linear, session), lambda refusal: linear)
     before = curved if curved.gain < 0 else linear
-    own = unless_refused(lambda: _with_own_weights(before, session), lambda refusal: before)
+    elsewhere = checked is not None and errors.rows_from_elsewhere(checked.last.server) > 0
+    own = before if elsewhere else unless_refused(lambda: _with_own_weights(before, session), lambda refusal: before)
     best = own if own.gain > curved.gain or before is curved else curved
     spent = (one.diagnosed.bytes_sent - diagnosed.bytes_sent for one in ((own,) if before is curved else (curved, own)))
     best = replace(best, diagnosed=replace(best.diagnosed, bytes_sent=diagnosed.bytes_sent + sum(spent)))
@@ -242,12 +243,12 @@ def _with_own_weights(linear: Continued, session: Session) -> Continued:
     """The run after a search by the sum of the silos' own scores, under the run id `<run id>-own`.
 
     Time series keep the lags of the linear run. If weights change over time, the two halves of each series also have
-    separate weights. There is no such search if the findings name outliers, because outliers can look like different
-    weights and must be set aside first.
+    separate weights. There is no such search if the findings name outliers or columns that follow from others: the
+    former can look like different weights, and have to be set aside first; with the latter, weights are not unique.
     """
     job, found = linear.job, {one.name: one for one in linear.diagnosed.findings}
     differing = [found[name] for name in OWN_WEIGHTS if name in found]
-    if not differing or "outliers" in found:
+    if not differing or found.keys() & NO_OWN_WEIGHTS:
         return linear
     if session.schema.streamed and session.schema.kind in SERIES:
         return replace(
@@ -295,6 +296,8 @@ def _gain_by_own_weights(linear: Continued, session: Session, tried: ExchangeRes
     return -math.inf if checked.lost or _errors_depend(checked) else gain, checked.bytes_sent
 
 
+NO_OWN_WEIGHTS = {findings.OUTLIERS, findings.ONE_TO_ONE, relations.RELATIONS, columns.DERIVED}
+"""the names of findings with which no weights of the silos' own are tried"""
 MAX_DEPENDENT = 1 / 3
 """share of the variables with causes whose errors may depend on these causes in a linear model"""
 MAX_EXPLAINED = 0.025
