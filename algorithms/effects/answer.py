@@ -132,6 +132,7 @@ class Effect:
                 "standard_error": one.estimate.standard_error,
                 "odds_ratio": asdict(one.estimate.odds_ratio) if one.estimate.odds_ratio else None,
                 "sensitivity": vars(one.sensitivity) if one.sensitivity else None,
+                "overlap": vars(one.estimate.overlap) if one.estimate.overlap else None,
             }
             for one in self.candidates
         ]
@@ -247,7 +248,7 @@ class FromMixed:
 
 @dataclass(frozen=True)
 class FromRegressions:
-    """Effects on one outcome from regressions over the rows (`adjusted_regressions.py`)."""
+    """Effects on one outcome from regressions over the rows (`adjusted_regressions.py`, `doubly_robust.py`)."""
 
     label_levels: Mapping[str, tuple[str, ...]]
     outcome: str
@@ -255,6 +256,8 @@ class FromRegressions:
     """by treatment, adjustment set and contrast, the estimate or the reason why there is none"""
     gaps: bool = False
     """whether rows may have empty cells, which are then left out"""
+    doubly_robust: bool = False
+    """whether the treatment was modelled, too (`doubly_robust.py`)"""
     ranges: bool = True
 
     def levels(self, name: str) -> tuple[str, ...]:

@@ -226,6 +226,7 @@ class Learned:
         bootstrap: int = 0,
         by_silo: bool = False,
         placebo: int = 0,
+        doubly_robust: bool = False,
     ) -> EffectReport:
         """The effect of changing `treatment` on `outcome` in the learned graph, with its assumptions.
 
@@ -241,6 +242,9 @@ class Learned:
         bootstrap, by_silo, placebo
             `bootstrap` is the number of resamples of the rows from which graphs are learned. With `by_silo`, the effect
             is also estimated at each silo. `placebo` is the number of permutations of the treatment within silos.
+        doubly_robust
+            Whether the treatment, which has labels, is modelled, too, so that one of the two models may be wrong; needs
+            `data`.
 
         Returns
         -------
@@ -264,6 +268,7 @@ class Learned:
             bootstrap=bootstrap,
             by_silo=by_silo,
             placebo=placebo,
+            doubly_robust=doubly_robust,
         )
 
     def query(self, text: str, *, seed: int = 0) -> QueryAnswer:

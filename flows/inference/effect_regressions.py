@@ -1,7 +1,8 @@
 """Effects from regressions over the rows of a finished run, in one exchange for all treatments and adjustment sets.
 
 Regressions are needed if second moments do not suffice: for tables of numbers and labels, which can have an outcome
-of two labels, and for tables with empty cells. Placebos also use such regressions.
+of two labels, and for tables with empty cells. Placebos also use such regressions. Doubly robust effects come from an
+exchange of their own, which models the treatment, too.
 """
 
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from dataclasses import replace
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.effects import doubly_robust
 from fedbnsl.algorithms.effects.adjusted_regressions import AdjustedRegressions, Question, answers, start
 from fedbnsl.algorithms.effects.answer import Effect, FromRegressions, Values, contrasts
 from fedbnsl.algorithms.effects.identification import EffectKind, identify
@@ -19,14 +21,21 @@ from fedbnsl.algorithms.errors import BadInput
 from .run_data import RunData
 
 REGRESSIONS = AlgorithmSpec("adjusted-regressions", AdjustedRegressions(masked=True))
+DOUBLY_ROBUST = AlgorithmSpec("doubly-robust", doubly_robust.DoublyRobust(masked=True))
 
 
 def regression_estimator(
-    data: RunData, treatments: Sequence[str], outcome: str, kind: EffectKind, values: Values | None
+    data: RunData,
+    treatments: Sequence[str],
+    outcome: str,
+    kind: EffectKind,
+    values: Values | None,
+    *,
+    robust: bool = False,
 ) -> FromRegressions:
-    """The estimator of the effects of `treatments`, one at a time.
+    """The estimator of the effects of `treatments`, one at a time; doubly robust if `robust`.
 
-    Raises `BadInput` for an outcome with more than two labels.
+    Raises `BadInput` for an outcome with more than two labels, and for a doubly robust effect of a number.
     """
     schema, structure = data.rows.schema, data.result.structure
     levels = schema.levels.get(outcome, ())
@@ -34,6 +43,9 @@ def regression_estimator(
         raise BadInput(
             f"--data is for an outcome of numbers or of two labels, and {outcome} has {len(levels)} labels: omit --data"
         )
+    number = next((x for x in treatments if robust and x not in schema.levels), None)
+    if number:
+        raise BadInput(f"--doubly-robust compares two labels of the treatment, and {number} has numbers")
     keys, questions = [], []
     for x in treatments:
         for one in identify(structure, structure.variables.index(x), structure.variables.index(outcome), kind).sets:
@@ -41,8 +53,9 @@ def regression_estimator(
             for contrast in contrasts(x, schema.levels.get(x, ()), values) if one.causal else ():
                 keys.append((x, covariates, contrast))
                 questions.append(question(schema, x, covariates, contrast))
-    found = estimates(data, outcome, questions) if questions else []
-    return FromRegressions(schema.levels, outcome, dict(zip(keys, found, strict=True)), schema.gaps)
+    estimated = doubly_robust_estimates if robust else estimates
+    found = estimated(data, outcome, questions) if questions else []
+    return FromRegressions(schema.levels, outcome, dict(zip(keys, found, strict=True)), schema.gaps, robust)
 
 
 def question(schema: Schema, x: str, covariates: Sequence[str], values: Values) -> Question:
@@ -79,3 +92,11 @@ def estimates(data: RunData, outcome: str, questions: Sequence[Question]) -> lis
     server = start(schema, schema.variables.index(outcome), questions)
     (found,) = data.exchanges([("adjusted-regressions", REGRESSIONS, server)])
     return answers(found.last.server, questions)
+
+
+def doubly_robust_estimates(data: RunData, outcome: str, questions: Sequence[Question]) -> list[Estimate | str]:
+    """The doubly robust answers to `questions` about `outcome`: estimates, or reasons for no estimate."""
+    schema = data.rows.schema
+    server = doubly_robust.start(schema, schema.variables.index(outcome), questions)
+    (found,) = data.exchanges([("doubly-robust", DOUBLY_ROBUST, server)])
+    return doubly_robust.answers(found.last.server)

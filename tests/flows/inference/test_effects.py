@@ -274,12 +274,48 @@ class TestRegressions:
         assert every["sex"].status == "identified"
         assert found.effect("t", "ill", data=folder).effects[0].status == "zero"
 
+    @pytest.mark.parametrize("outcome", ["ill", "t"])
+    def test_doubly_robust_effects_agree_with_regressions_where_both_models_are_right(self, capsys, of_both, outcome):
+        folder, found = of_both
+        own = found.effect("drug", outcome, data=folder)
+        other = found.effect("drug", outcome, data=folder, doubly_robust=True)
+        error = other.effects[0].candidates[0].estimate.standard_error
+        assert own.effects[0].candidates[0].covariates == other.effects[0].candidates[0].covariates
+        assert abs(own.value - other.value) < error
+        words = ("--treatment", "drug", "--outcome", outcome, "--data", folder, "--doubly-robust")
+        code, said, err = run(capsys, "effect", found.folder, *words)
+        assert code == 0, err
+        for part in (f"{other.value:+.4g}, 95 % interval", "one of two models is right", "in under 1 % of the rows"):
+            assert part in said
+        code, said, _ = run(capsys, "effect", found.folder, *words, "--json")
+        (adjusted,) = json.loads(said)["effects"][0]["adjustment_sets"]
+        assert adjusted["overlap"] == {"silos": 3, "clipped": "under 1 %"}
+
+    def test_doubly_robust_effects_of_labels_alone(self, of_labels, tmp_path_factory):
+        """The tables give the g-formula, which assumes no form; the model of the treatment is right."""
+        folder = next(tmp_path_factory.getbasetemp().glob("data*/labels"))
+        own, other = of_labels.effect("x", "y"), of_labels.effect("x", "y", data=folder, doubly_robust=True)
+        assert set(other.effects[0].candidates[0].covariates) == {"z", "w"}
+        assert abs(own.value - other.value) < 0.3 * other.effects[0].candidates[0].estimate.standard_error
+
     def test_what_is_refused(self, capsys, of_both, of_labels):
         folder, found = of_both
         for words, said in {
             ("--treatment", "z", "--outcome", "stage"): "stage has 3 labels: omit --data",
             ("--treatment", "z", "--outcome", "t", "--by-silo"): "--by-silo is for runs of numbers",
             ("--treatment", "z", "--treatment", "drug", "--outcome", "t"): "joint interventions are for numbers",
+            ("--treatment", "z", "--outcome", "t", "--doubly-robust"): "two labels of the treatment, and z has numbers",
+            ("--treatment", "drug", "--outcome", "stage", "--doubly-robust"): "stage has 3 labels: omit --data",
+            (
+                "--treatment",
+                "drug",
+                "--outcome",
+                "t",
+                "--doubly-robust",
+                "--placebo",
+                "3",
+            ): "has no --bootstrap, --by-silo",
+            ("--treatment", "drug", "--treatment", "z", "--outcome", "t", "--doubly-robust"): "one treatment at a time",
         }.items():
             code, out, err = run(capsys, "effect", found.folder, *words, "--data", folder)
             assert (code, out, err.count("\n")) == (2, "", 1)
@@ -375,6 +411,10 @@ WRONG = {
     ),
     "fewer than none": (["--outcome", "y", "--treatment", "x", "--placebo", "-1"], "--placebo is -1: it must be 1 or"),
     "resamples without rows": (["--outcome", "y", "--treatment", "x", "--bootstrap", "9"], "--bootstrap needs the run"),
+    "models without rows": (
+        ["--outcome", "y", "--treatment", "x", "--doubly-robust"],
+        "--doubly-robust needs the run's",
+    ),
     "silos without rows": (["--outcome", "y", "--treatment", "x", "--by-silo"], "--by-silo needs the run's rows"),
     "a picture of another kind": (["--outcome", "y", "--treatment", "x", "--picture", "a.txt"], "a picture ends in"),
     "unknown treatment": (["--treatment", "xx", "--outcome", "y"], "treatment 'xx' is no variable of the run: did you"),
