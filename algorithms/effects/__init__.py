@@ -19,7 +19,7 @@ STEPS: dict[str, Entry] = {
         source="ours; Robins, Rotnitzky & Zhao 1994, Chernozhukov et al. 2018",
         disclosure="likelihood, gradient and Hessian of six regressions without the intercept, on halves of the rows, "
         "four to eight times; then the number of rows, sums of effects and of their squares, and how many rows have "
-        "little overlap; always masked",
+        "little overlap, in all and by level of a label; always masked",
         maker=lazy_factory("effects.doubly_robust:DoublyRobust"),
         kinds=("discrete", "mixed"),
         takes=("empty cells",),

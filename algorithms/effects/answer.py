@@ -132,6 +132,10 @@ class Effect:
                 "standard_error": one.estimate.standard_error,
                 "odds_ratio": asdict(one.estimate.odds_ratio) if one.estimate.odds_ratio else None,
                 "sensitivity": vars(one.sensitivity) if one.sensitivity else None,
+                "by": [
+                    {"rows": level, "estimate": own.value, "interval": own.interval}
+                    for level, own in one.estimate.groups
+                ],
                 "overlap": vars(one.estimate.overlap) if one.estimate.overlap else None,
             }
             for one in self.candidates
@@ -463,7 +467,10 @@ def effect_row(one: Effect) -> tuple[str, str, str, str]:
 
 
 def variability_lines(one: Effect) -> Iterator[str]:
-    """One line each for the variation over resamples, the variation between silos, and the placebos."""
+    """One line each for each group of rows, the variation over resamples and between silos, and the placebos."""
+    for level, own in one.candidates[0].estimate.groups if one.status == "identified" else ():
+        ends = "" if own.interval is None else f", 95 % interval {own.interval[0]:+.4g} to {own.interval[1]:+.4g}"
+        yield f"{level}: {own.value:+.4g}{ends}"
     if one.resampled is not None:
         yield _resampled_line(one.resampled)
     if one.silos is not None:

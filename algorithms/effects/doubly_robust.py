@@ -18,7 +18,9 @@ repetition gives the same effect. All six models have an intercept per silo, whi
 
 With q coded covariates, a silo sends 3 + q + q(q + 1)/2 numbers for each of the six models in each of about eight
 rounds for logistic models, and two for linear ones. In a last round, it sends the number of rows, Σ φ, Σ φ², and the
-number of rows in which e was clipped. The standard error of the mean of φ over n rows is that of a sample mean.
+number of rows in which e was clipped; if effects by a label are requested, also for the rows with each of its levels.
+The label is one of the covariates, so that the average of φ over these rows is the effect among them. The standard
+error of the mean of φ over n rows is that of a sample mean.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,9 +34,9 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
-from ..privacy.disclosure_control import MIN_COUNT, share_class
+from ..privacy.disclosure_control import share_class
 from ..statistics.coding import Coding, coded_units, coding_of
-from ..statistics.packing import Block, Packing
+from ..statistics.packing import Packing, packing
 from .adjusted_regressions import Question
 from .linear import Estimate, Overlap, quantile
 from .own_intercepts import MAX_NEWTON_STEPS, Newton, OwnFit, newton_blocks, newton_units
@@ -43,6 +45,8 @@ CLIP = 0.01
 """smallest probability of either value of the treatment by which a row is weighted"""
 MIN_ROWS = 5
 """smallest number of rows of either value of the treatment in a fold of a silo that takes part"""
+MIN_GROUP = 4 * MIN_ROWS
+"""smallest number of rows with a level of the modifier for an estimate; a silo that takes part has as many rows"""
 MODELS = tuple(product(("treatment", "outcome without", "outcome with"), (0, 1)))
 """the models for each question: what is modelled, and the fold of the rows that it is fitted to"""
 
@@ -76,6 +80,8 @@ class Broadcast:
     covariates: NDArray[np.bool_]
     """the covariates of each question, `[k, d]`"""
     slopes: FloatArray
+    modifier: int
+    """the covariate by whose levels effects are requested, too; −1 for none"""
     fitted: bool
     """whether sums of φ are requested, instead of those of the models"""
 
@@ -93,8 +99,11 @@ class Server:
     """the sums of φ, divided by all rows; empty before they are known"""
 
 
-def start(schema: Schema, outcome: int, questions: Sequence[Question]) -> Server:
-    """The server's state before the exchange for `questions` on labels, about the variable `outcome` by number."""
+def start(schema: Schema, outcome: int, questions: Sequence[Question], modifier: int = -1) -> Server:
+    """The server's state before the exchange for `questions` on labels, about the variable `outcome` by number.
+
+    Effects are also estimated by level of `modifier`, which has labels and is a covariate of all questions, or is −1.
+    """
     covariates = np.zeros((len(questions), len(schema.variables)), np.bool_)
     for row, one in zip(covariates, questions, strict=True):
         row[list(one.covariates)] = True
@@ -106,6 +115,7 @@ def start(schema: Schema, outcome: int, questions: Sequence[Question]) -> Server
         np.array([one.values for one in questions], np.float64).reshape(-1, 2),
         covariates,
         slopes,
+        modifier,
         fitted=False,
     )
     newton = Newton.begin(len(slopes), len(MODELS) * len(questions))
@@ -129,8 +139,10 @@ def build(settings: DoublyRobust) -> FederatedAlgorithm[Server, Silo, Broadcast,
     )
 
 
-EFFECT = Packing(tuple(Block(name, ()) for name in ("rows", "silos", "sum", "squares", "clipped")))
-"""the sums of φ"""
+def _effect_packing(schema: Schema, request: Broadcast) -> Packing:
+    """The layout of the sums of φ of a question: over all rows, and over those with each level of the modifier."""
+    levels = 0 if request.modifier < 0 else len(schema.levels[schema.variables[request.modifier]])
+    return packing(rows=1 + levels, silos=(), sum=1 + levels, squares=1 + levels, clipped=())
 
 
 def _models(coding: Coding, request: Broadcast) -> Iterator[tuple[int, str, int, slice, Packing]]:
@@ -148,17 +160,19 @@ def _units(schema: Schema, request: Broadcast) -> FloatArray:
     coding, columns = coding_of(schema), coded_units(schema)
     outcome = 1.0 if coding.discrete[request.outcome] else float(columns[coding.blocks[request.outcome][0]])
     if request.fitted:
-        one = EFFECT.pack(rows=1.0, silos=1.0, sum=outcome, squares=outcome**2, clipped=1.0)
+        packed = _effect_packing(schema, request)
+        each = np.ones(packed.blocks[0].shape)
+        one = packed.pack(rows=each, silos=1.0, sum=outcome * each, squares=outcome**2 * each, clipped=1.0)
         return np.tile(one, len(request.treatments))
     parts = [np.empty(0)]
-    for k, what, _, _, packing in _models(coding, request):
+    for k, what, _, _, packed in _models(coding, request):
         own = columns[request.covariates[k][coding.owners]]
-        parts.append(packing.pack(**newton_units(1.0 if what == "treatment" else outcome, own)))
+        parts.append(packed.pack(**newton_units(1.0 if what == "treatment" else outcome, own)))
     return np.concatenate(parts)
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class ComparedRows:
     """A silo's rows with one of the two compared labels and no empty cell, for one question."""
 
     covariates: FloatArray
@@ -168,6 +182,8 @@ class Compared:
     outcomes: FloatArray
     folds: NDArray[np.int64]
     """the fold of each row, 0 or 1, `[n]`"""
+    groups: NDArray[np.int64]
+    """the level of the modifier in each row, `[n]`; 0 without one"""
 
     @property
     def usable(self) -> bool:
@@ -183,7 +199,7 @@ class Compared:
         return OwnFit.of(self.covariates[rows], self.outcomes[rows], slopes, labels=labels)
 
 
-def compared(silo: Silo, request: Broadcast, k: int) -> Compared:
+def compared(silo: Silo, request: Broadcast, k: int) -> ComparedRows:
     """The rows of question `k`, with their folds: of each value, every other row of a random order."""
     treatment, coding = int(request.treatments[k]), coding_of(silo.schema)
     used = np.flatnonzero(request.covariates[k]).tolist()
@@ -195,8 +211,9 @@ def compared(silo: Silo, request: Broadcast, k: int) -> Compared:
     for value in np.sort(request.values[k]):  # the folds are the same if the values are exchanged
         order = rng.permutation(np.flatnonzero(rows[:, -2] == value))
         folds[order] = np.arange(len(order)) % 2
-    coded = coding.subset(used).rows(rows[:, :-2])
-    return Compared(coded.reshape(len(rows), -1) if used else np.empty((len(rows), 0)), treated, rows[:, -1], folds)
+    groups = rows[:, used.index(request.modifier)] if request.modifier >= 0 else np.zeros(len(rows))
+    coded = coding.subset(used).rows(rows[:, :-2]) if used else np.empty((len(rows), 0))
+    return ComparedRows(coded, treated, rows[:, -1], folds, groups.astype(np.int64))
 
 
 def part(silo: Silo, request: Broadcast) -> FloatArray:
@@ -206,20 +223,21 @@ def part(silo: Silo, request: Broadcast) -> FloatArray:
     each = [compared(silo, request, k) for k in range(len(request.treatments))]
     fits: dict[tuple[int, str, int], OwnFit] = {}
     parts = [np.empty(0)]
-    for k, what, fold, place, packing in _models(coding, request):
+    for k, what, fold, place, layout in _models(coding, request):
         if each[k].usable:
             fits[k, what, fold] = each[k].fit(what, fold, request.slopes[place], labels=labels)
         if not request.fitted:
-            parts.append(packing.pack(**(fits[k, what, fold].sums if each[k].usable else {})) / n)
+            parts.append(layout.pack(**(fits[k, what, fold].sums if each[k].usable else {})) / n)
     if not request.fitted:
         return np.concatenate(parts)
-    return np.concatenate([_effect_sums(one, k, fits) for k, one in enumerate(each)]) / n
+    packed = _effect_packing(silo.schema, request)
+    return np.concatenate([_effect_sums(one, k, fits, packed) for k, one in enumerate(each)]) / n
 
 
-def _effect_sums(rows: Compared, k: int, fits: dict[tuple[int, str, int], OwnFit]) -> FloatArray:
+def _effect_sums(rows: ComparedRows, k: int, fits: dict[tuple[int, str, int], OwnFit], packed: Packing) -> FloatArray:
     """The sums of φ of question `k` over the `rows`, each with the models that are fitted to the other fold."""
     if not rows.usable:
-        return EFFECT.pack()
+        return packed.pack()
     phi, clipped = np.empty(len(rows.folds)), 0.0
     for fold in (0, 1):
         own = rows.folds == fold
@@ -231,7 +249,9 @@ def _effect_sums(rows: Compared, k: int, fits: dict[tuple[int, str, int], OwnFit
         clipped += float((weight != e).sum())
         a, y = rows.treated[own], rows.outcomes[own]
         phi[own] = treated - without + np.where(a, (y - treated) / weight, (without - y) / (1 - weight))
-    return EFFECT.pack(rows=len(phi), silos=1.0, sum=phi.sum(), squares=phi @ phi, clipped=clipped)
+    levels = np.arange(packed.blocks[0].shape[0] - 1)
+    within = np.vstack([np.ones(len(phi)), rows.groups == levels[:, None]])
+    return packed.pack(rows=within.sum(axis=1), silos=1.0, sum=within @ phi, squares=within @ phi**2, clipped=clipped)
 
 
 def aggregate(server: Server, replies: Replies[Summand]) -> Server:
@@ -240,10 +260,10 @@ def aggregate(server: Server, replies: Replies[Summand]) -> Server:
         return replace(server, effects=replies.total)
     coding, parts, labels, at = coding_of(server.schema), [], [], 0
     models = list(_models(coding, server.request))
-    for _, what, _, place, packing in models:
-        parts.append((place, packing.unpack(replies.total[at : at + packing.length])))
+    for _, what, _, place, packed in models:
+        parts.append((place, packed.unpack(replies.total[at : at + packed.length])))
         labels.append(what == "treatment" or bool(coding.discrete[server.request.outcome]))
-        at += packing.length
+        at += packed.length
     newton, slopes = server.newton.after(server.request.slopes, parts, labels)
     reasons = [""] * len(server.reasons)
     for r, ((k, what, *_), (place, sums)) in enumerate(zip(models, parts, strict=True)):
@@ -264,19 +284,31 @@ def answers(server: Server) -> list[Estimate | str]:
     """
     if not len(server.effects):
         return [reason or "the models of treatment and outcome did not converge" for reason in server.reasons]
-    each = np.split(server.effects, len(server.reasons))
-    return [reason or _answer(server, EFFECT.unpack(one)) for reason, one in zip(server.reasons, each, strict=True)]
+    each, packed = np.split(server.effects, len(server.reasons)), _effect_packing(server.schema, server.request)
+    return [reason or _answer(server, packed.unpack(one)) for reason, one in zip(server.reasons, each, strict=True)]
 
 
 def _answer(server: Server, sums: dict[str, NDArray[np.float64]]) -> Estimate | str:
-    """The estimate from the sums of φ."""
-    rows = round(float(sums["rows"]) * sum(server.schema.rows.values()))
-    if rows < MIN_COUNT:
+    """The estimate from the sums of φ, with those by level of the modifier that have enough rows."""
+    schema, modifier = server.schema, server.request.modifier
+    all_rows = sum(schema.rows.values())
+    rows = np.rint(sums["rows"] * all_rows)
+    if not rows[0]:
         return f"no silo has {MIN_ROWS} rows of either value in both halves of its rows"
-    n = float(sums["rows"])
-    value = float(sums["sum"]) / n
-    error = sqrt(max(float(sums["squares"]) / n - value**2, 0.0) / (rows - 1))
+    estimates = [
+        _mean_of(one / share, square / share, int(n)) if n >= MIN_GROUP else None
+        for one, square, share, n in zip(sums["sum"], sums["squares"], sums["rows"], rows, strict=True)
+    ]
+    levels = schema.levels[schema.variables[modifier]] if modifier >= 0 else ()
+    rows_with = [f"{schema.variables[modifier]} = {level}" for level in levels]
+    groups = tuple((which, one) for which, one in zip(rows_with, estimates[1:], strict=True) if one)
+    overlap = Overlap(round(float(sums["silos"]) * all_rows), share_class(float(sums["clipped"] / sums["rows"][0])))
+    assert estimates[0] is not None
+    return replace(estimates[0], overlap=overlap, groups=groups)
+
+
+def _mean_of(mean: float, square: float, rows: int) -> Estimate:
+    """The estimate whose contributions in this number of `rows` have this `mean` and this mean `square`."""
+    error = sqrt(max(float(square - mean**2), 0.0) / (rows - 1))
     half = quantile(rows - 1) * error
-    silos = round(float(sums["silos"]) * sum(server.schema.rows.values()))
-    overlap = Overlap(silos, share_class(float(sums["clipped"]) / n))
-    return Estimate(value, (value - half, value + half), error, overlap=overlap)
+    return Estimate(float(mean), (float(mean) - half, float(mean) + half), error)

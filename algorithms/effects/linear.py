@@ -71,6 +71,8 @@ class Estimate:
     """the odds ratio of two probabilities whose difference is the effect, if both are between 0 and 1"""
     overlap: Overlap | None = None
     """the overlap, if the estimate is doubly robust"""
+    groups: "tuple[tuple[str, Estimate], ...]" = ()
+    """the estimates among rows such as "stage = ii", for each level of a modifier, if they are requested"""
 
     def scaled(self, factor: float) -> "Estimate":
         """The effect of a change of the treatment by `factor` units."""

@@ -127,6 +127,15 @@ DoublyRobust = Annotated[
     ),
 ]
 
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="COLUMN",
+        help="Also estimate the effect by level of this covariate, which has labels. Needs --doubly-robust.",
+    ),
+]
+
 app = typer.Typer(add_completion=False)
 
 
@@ -154,6 +163,7 @@ def effect(
     by_silo: BySilo = False,
     placebo: Placebos = 0,
     doubly_robust: DoublyRobust = False,
+    by: By = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the effects as a forest plot: .svg, .png or .pdf.")
     ] = None,
@@ -189,6 +199,7 @@ def effect(
         by_silo=by_silo,
         placebo=placebo,
         doubly_robust=doubly_robust,
+        by=by,
     )
     if picture is not None:
         write_forest(report, picture)

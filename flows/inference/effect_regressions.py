@@ -16,7 +16,7 @@ from fedbnsl.algorithms.effects.answer import Effect, FromRegressions, Values, c
 from fedbnsl.algorithms.effects.identification import EffectKind, identify
 from fedbnsl.algorithms.effects.linear import Estimate
 from fedbnsl.algorithms.effects.variability import placebo_of
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 
 from .run_data import RunData
 
@@ -32,8 +32,9 @@ def regression_estimator(
     values: Values | None,
     *,
     robust: bool = False,
+    by: str | None = None,
 ) -> FromRegressions:
-    """The estimator of the effects of `treatments`, one at a time; doubly robust if `robust`.
+    """The estimator of the effects of `treatments`, one at a time; doubly robust, also by level of `by`, if `robust`.
 
     Raises `BadInput` for an outcome with more than two labels, and for a doubly robust effect of a number.
     """
@@ -43,18 +44,18 @@ def regression_estimator(
         raise BadInput(
             f"--data is for an outcome of numbers or of two labels, and {outcome} has {len(levels)} labels: omit --data"
         )
-    number = next((x for x in treatments if robust and x not in schema.levels), None)
-    if number:
-        raise BadInput(f"--doubly-robust compares two labels of the treatment, and {number} has numbers")
-    keys, questions = [], []
-    for x in treatments:
-        for one in identify(structure, structure.variables.index(x), structure.variables.index(outcome), kind).sets:
-            covariates = tuple(structure.variables[v] for v in one.covariates)
-            for contrast in contrasts(x, schema.levels.get(x, ()), values) if one.causal else ():
-                keys.append((x, covariates, contrast))
-                questions.append(question(schema, x, covariates, contrast))
-    estimated = doubly_robust_estimates if robust else estimates
-    found = estimated(data, outcome, questions) if questions else []
+    place = {name: number for number, name in enumerate(structure.variables)}
+    keys = [
+        (x, tuple(structure.variables[v] for v in one.covariates), contrast)
+        for x in treatments
+        for one in identify(structure, place[x], place[outcome], kind).sets
+        if one.causal
+        for contrast in contrasts(x, schema.levels.get(x, ()), values)
+    ]
+    questions = [question(schema, *key) for key in keys]
+    found: list[Estimate | str] = []
+    if questions:
+        found = doubly_robust_estimates(data, outcome, questions, by) if robust else estimates(data, outcome, questions)
     return FromRegressions(schema.levels, outcome, dict(zip(keys, found, strict=True)), schema.gaps, robust)
 
 
@@ -94,9 +95,35 @@ def estimates(data: RunData, outcome: str, questions: Sequence[Question]) -> lis
     return answers(found.last.server, questions)
 
 
-def doubly_robust_estimates(data: RunData, outcome: str, questions: Sequence[Question]) -> list[Estimate | str]:
-    """The doubly robust answers to `questions` about `outcome`: estimates, or reasons for no estimate."""
+def doubly_robust_estimates(
+    data: RunData, outcome: str, questions: Sequence[Question], by: str | None
+) -> list[Estimate | str]:
+    """The doubly robust answers to `questions` about `outcome`: estimates, or reasons for no estimate.
+
+    Raises `BadInput` if a treatment has numbers, or if `by` has numbers or is not among the covariates.
+    """
     schema = data.rows.schema
-    server = doubly_robust.start(schema, schema.variables.index(outcome), questions)
+    for treatment in (schema.variables[one.treatment] for one in questions):
+        if treatment not in schema.levels:
+            raise BadInput(f"--doubly-robust compares two labels of the treatment, and {treatment} has numbers")
+    modifier = -1 if by is None else _modifier(schema, questions, by)
+    server = doubly_robust.start(schema, schema.variables.index(outcome), questions, modifier)
     (found,) = data.exchanges([("doubly-robust", DOUBLY_ROBUST, server)])
     return doubly_robust.answers(found.last.server)
+
+
+def _modifier(schema: Schema, questions: Sequence[Question], by: str) -> int:
+    """The number of the variable `by`; raises `BadInput` unless it has labels and is a covariate of all questions."""
+    if by not in schema.variables:
+        raise BadInput(f"--by {quoted(by)} is no variable of the run: {choices_text(by, schema.variables)}")
+    if by not in schema.levels:
+        raise BadInput(f"--by needs a column of labels, and {by} has numbers")
+    number = schema.variables.index(by)
+    for one in questions:
+        if number not in one.covariates:
+            adjusted = ", ".join(schema.variables[v] for v in one.covariates) or "nothing"
+            treatment = schema.variables[one.treatment]
+            raise BadInput(
+                f"--by {by}: the effect of {treatment} is adjusted for {adjusted}; give one of these columns"
+            )
+    return number

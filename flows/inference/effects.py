@@ -52,6 +52,7 @@ def effects(
     by_silo: bool = False,
     placebo: int = 0,
     doubly_robust: bool = False,
+    by: str | None = None,
 ) -> EffectReport:
     """The effects of `treatments` on `outcome` in the learned graph, with their assumptions.
 
@@ -73,8 +74,9 @@ def effects(
         The number of resamples of the rows in `data`; the graph is learned again from each of them.
     by_silo, placebo
         Whether the effect is estimated at each silo, too; the number of permutations of the treatment within silos.
-    doubly_robust
-        Whether the treatment is modelled, too, so that one of the two models may be wrong. Needs `data`.
+    doubly_robust, by
+        Whether the treatment is modelled, too, so that one of the two models may be wrong; needs `data`. Such an effect
+        is also estimated by level of the covariate `by`.
 
     Raises
     ------
@@ -82,6 +84,8 @@ def effects(
         For unknown variables and values, unsuitable runs, other rows, and impossible combinations of options.
     """
     _check_question(result, treatments, outcome)
+    if by is not None and not doubly_robust:
+        raise BadInput("--by is for doubly robust effects: add --doubly-robust")
     if doubly_robust:
         _check_doubly_robust(data, checks=bool(bootstrap or by_silo or placebo), joint=joint)
     _check_run(result, from_rows=data is not None, doubly_robust=doubly_robust)
@@ -92,7 +96,7 @@ def effects(
     if len(treatments) == 1:
         values = units.on_model_scale(treatments[0], values)
     if rows and doubly_robust:
-        estimator: Estimator = regression_estimator(rows, treatments, outcome, kind, values, robust=True)
+        estimator: Estimator = regression_estimator(rows, treatments, outcome, kind, values, robust=True, by=by)
     else:
         estimator = _from_rows(rows, treatments, outcome, kind, values, joint=joint) if rows else _from_model(result)
     found = _estimated(result, estimator, treatments, outcome, kind, values, joint=joint)

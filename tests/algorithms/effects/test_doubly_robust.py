@@ -18,11 +18,11 @@ QUESTION = Question(X, (Z, L), (0.0, 1.0))
 LARGE = {"clinic": 4000, "hospital": 12_000, "practice": 8000}
 
 
-def asked(tables, outcome, questions=(QUESTION,), federation=None):
+def asked(tables, outcome, questions=(QUESTION,), federation=None, by=-1):
     schema = schema_of(tables)
     federation = federation or InProcessFederation(schema, tables)
     masked = not isinstance(federation, Losing)
-    last = last_of(build(DoublyRobust(masked)), federation, start(schema, outcome, questions))
+    last = last_of(build(DoublyRobust(masked)), federation, start(schema, outcome, questions, by))
     return answers(last.server), last
 
 
@@ -59,6 +59,12 @@ def model(design, y, *, labels):
 
 def reference(design, treated, y, folds, *, labels):
     """AIPW on pooled rows: the estimate, its standard error, and the share of clipped rows."""
+    phi, clipped = contributions(design, treated, y, folds, labels=labels)
+    return phi.mean(), phi.std() / np.sqrt(len(phi) - 1), clipped / len(phi)
+
+
+def contributions(design, treated, y, folds, *, labels):
+    """The contribution of each row to AIPW, and the number of clipped rows."""
     phi, clipped = np.empty(len(y)), 0
     for fold in np.unique(folds):
         own = folds == fold
@@ -70,7 +76,7 @@ def reference(design, treated, y, folds, *, labels):
         a, weight = treated[own], np.clip(e, 0.01, 0.99)
         clipped += (weight != e).sum()
         phi[own] = m1 - m0 + a * (y[own] - m1) / weight - (1 - a) * (y[own] - m0) / (1 - weight)
-    return phi.mean(), phi.std() / np.sqrt(len(phi) - 1), clipped / len(phi)
+    return phi, clipped
 
 
 @pytest.mark.parametrize(("outcome", "labels"), [(Y, True), (T, False)], ids=["labels", "numbers"])
@@ -97,6 +103,18 @@ class TestEstimate:
             value, error, _ = reference(design, treated, rows[:, outcome], folds, labels=labels)
             assert abs(found.value - value) < 0.05 * error
             assert found.standard_error == pytest.approx(error, rel=0.01)
+
+    def test_by_level_it_is_the_mean_over_these_rows(self, outcome, labels):
+        tables = tables_of()
+        design, treated, rows = pooled(tables)
+        phi, _ = contributions(design, treated, rows[:, outcome], folds_of(tables, outcome), labels=labels)
+        (found,), _ = asked(tables, outcome, by=L)
+        assert [level for level, _ in found.groups] == ["l = a", "l = b", "l = c"]
+        for code, (_, own) in enumerate(found.groups):
+            within = phi[rows[:, L] == code]
+            assert own.value == pytest.approx(within.mean(), abs=1e-6 * (1 if labels else 100))
+            assert own.standard_error == pytest.approx(within.std() / np.sqrt(len(within) - 1), rel=1e-5)
+        assert found.value == pytest.approx(phi.mean(), abs=1e-6 * (1 if labels else 100))
 
     def test_only_rows_with_one_of_two_named_labels_count(self, outcome, labels):
         tables = tables_of()
@@ -181,6 +199,14 @@ class TestRows:
             table[:, X] = 0
         (found,), _ = asked(tables, Y)
         assert "no silo has 5 rows of either value" in found
+
+    def test_levels_of_few_rows_have_no_effect_of_their_own(self):
+        tables = tables_of()
+        for table in tables.values():
+            table[:, L] = np.where(np.arange(len(table)) < 6, 2, np.arange(len(table)) % 2)
+        (found,), _ = asked(tables, T, by=L)
+        assert [level for level, _ in found.groups] == ["l = a", "l = b"]
+        assert found.interval is not None
 
     def test_perfect_prediction_is_said_in_words(self):
         for changed, predicted in ((X, "treatment"), (Y, "outcome")):

@@ -291,6 +291,20 @@ class TestRegressions:
         (adjusted,) = json.loads(said)["effects"][0]["adjustment_sets"]
         assert adjusted["overlap"] == {"silos": 3, "clipped": "under 1 %"}
 
+    def test_doubly_robust_effects_by_level_of_a_covariate(self, capsys, of_labels, tmp_path_factory):
+        folder = next(tmp_path_factory.getbasetemp().glob("data*/labels"))
+        words = ("--treatment", "x", "--outcome", "y", "--data", folder, "--doubly-robust")
+        one = of_labels.effect("x", "y", data=folder, doubly_robust=True, by="w").effects[0]
+        groups = dict(one.candidates[0].estimate.groups)
+        assert groups["w = yes"].value == pytest.approx(0.3, abs=3 * groups["w = yes"].standard_error)
+        assert groups["w = no"].value == pytest.approx(0.15, abs=3 * groups["w = no"].standard_error)
+        code, said, err = run(capsys, "effect", of_labels.folder, *words, "--by", "w")
+        assert code == 0, err
+        assert f"  w = yes: {groups['w = yes'].value:+.4g}, 95 % interval" in said
+        code, said, err = run(capsys, "effect", of_labels.folder, *words, "--by", "y")
+        assert (code, said, err.count("\n")) == (2, "", 1)
+        assert "--by y: the effect of x is adjusted for" in err
+
     def test_doubly_robust_effects_of_labels_alone(self, of_labels, tmp_path_factory):
         """The tables give the g-formula, which assumes no form; the model of the treatment is right."""
         folder = next(tmp_path_factory.getbasetemp().glob("data*/labels"))
@@ -305,6 +319,9 @@ class TestRegressions:
             ("--treatment", "z", "--outcome", "t", "--by-silo"): "--by-silo is for runs of numbers",
             ("--treatment", "z", "--treatment", "drug", "--outcome", "t"): "joint interventions are for numbers",
             ("--treatment", "z", "--outcome", "t", "--doubly-robust"): "two labels of the treatment, and z has numbers",
+            ("--treatment", "drug", "--outcome", "t", "--by", "stage"): "--by is for doubly robust effects",
+            ("--treatment", "drug", "--outcome", "t", "--doubly-robust", "--by", "z"): "--by needs a column of labels",
+            ("--treatment", "drug", "--outcome", "t", "--doubly-robust", "--by", "zz"): "--by 'zz' is no variable",
             ("--treatment", "drug", "--outcome", "stage", "--doubly-robust"): "stage has 3 labels: omit --data",
             (
                 "--treatment",
