@@ -8,6 +8,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds, silo_generator
+from fedbnsl.algorithms.core.release import FIXED_SUMS, statistic_of
+from fedbnsl.algorithms.effects import STEPS
 from fedbnsl.algorithms.effects.adjusted_regressions import Question
 from fedbnsl.algorithms.effects.doubly_robust import DoublyRobust, Silo, answers, build, compared, start
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -245,6 +247,15 @@ class TestExchange:
             (step, *_) = rounds(algorithm, federation, (number, server))
             server = wire.decode(algorithm.server_type, wire.encode(step.server))
         assert answers(server)[0].value == pytest.approx(expected[0].value, abs=1e-9)
+
+    def test_what_is_released_follows_from_the_broadcast(self):
+        """Neither kind is a fixed function of the rows, so level `sums` refuses both."""
+        _, last = asked(tables_of(), Y)
+        entry, request = STEPS["doubly-robust"], last.server.request
+        kinds = [statistic_of(entry.releases, replace(request, fitted=one)) for one in (False, True)]
+        assert kinds == ["Newton terms", "contrasts"]
+        assert entry.at_sums is None
+        assert not FIXED_SUMS & set(kinds)
 
     def test_the_last_sum_has_five_numbers_for_each_question(self):
         """Nothing of a row, a fold or a silo is in it."""

@@ -479,8 +479,9 @@ def test_runs_without_a_model_or_with_an_epsilon_have_no_effects(capsys, study, 
     private = fedbnsl.learn(study, epsilon=50.0, out=tmp_path / "private", engine="inline")
     with pytest.raises(BadInput, match="the run has an ε"):
         private.effect("x", "y")
-    with pytest.raises(BadInput, match="the run has an ε"):
-        private.effect("x", "y", data=study)
+    for further in ({}, {"doubly_robust": True}):
+        with pytest.raises(BadInput, match="the run has an ε"):
+            private.effect("x", "y", data=study, **further)
 
 
 @pytest.fixture(scope="module")
