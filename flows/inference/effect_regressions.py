@@ -100,16 +100,18 @@ def doubly_robust_estimates(
 ) -> list[Estimate | str]:
     """The doubly robust answers to `questions` about `outcome`: estimates, or reasons for no estimate.
 
-    Raises `BadInput` if a treatment has numbers, or if `by` has numbers or is not among the covariates.
+    Raises `BadInput` if all treatments have numbers, or if `by` has numbers or is not among the covariates.
     """
     schema = data.rows.schema
-    for treatment in (schema.variables[one.treatment] for one in questions):
-        if treatment not in schema.levels:
-            raise BadInput(f"--doubly-robust compares two labels of the treatment, and {treatment} has numbers")
-    modifier = -1 if by is None else _modifier(schema, questions, by)
-    server = doubly_robust.start(schema, schema.variables.index(outcome), questions, modifier)
+    asked = [one for one in questions if schema.variables[one.treatment] in schema.levels]
+    if not asked:
+        treatment = schema.variables[questions[0].treatment]
+        raise BadInput(f"--doubly-robust compares two labels of the treatment, and {treatment} has numbers")
+    modifier = -1 if by is None else _modifier(schema, asked, by)
+    server = doubly_robust.start(schema, schema.variables.index(outcome), asked, modifier)
     (found,) = data.exchanges([("doubly-robust", DOUBLY_ROBUST, server)])
-    return doubly_robust.answers(found.last.server)
+    answered = iter(doubly_robust.answers(found.last.server))
+    return [next(answered) if one in asked else "a doubly robust effect compares two labels" for one in questions]
 
 
 def _modifier(schema: Schema, questions: Sequence[Question], by: str) -> int:

@@ -291,6 +291,17 @@ class TestRegressions:
         (adjusted,) = json.loads(said)["effects"][0]["adjustment_sets"]
         assert adjusted["overlap"] == {"silos": 3, "clipped": "under 1 %"}
 
+    def test_doubly_robust_effects_of_all_causes_that_have_labels(self, capsys, of_both):
+        folder, found = of_both
+        alone = found.effect("drug", "t", data=folder, doubly_robust=True)
+        code, said, err = run(
+            capsys, "effect", found.folder, "--all", "--outcome", "t", "--data", folder, "--doubly-robust"
+        )
+        assert code == 0, err
+        assert f"total effect of drug: no → yes on mean of t: {alone.value:+.4g}, 95 % interval" in said
+        assert "total effect of z: 0 → 1 on mean of t: not identified" in said
+        assert "it cannot be estimated: a doubly robust effect compares two labels" in said
+
     def test_doubly_robust_effects_by_level_of_a_covariate(self, capsys, of_labels, tmp_path_factory):
         folder = next(tmp_path_factory.getbasetemp().glob("data*/labels"))
         words = ("--treatment", "x", "--outcome", "y", "--data", folder, "--doubly-robust")
