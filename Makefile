@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS = 1
 # Compiled Python is kept, whatever the surroundings say: without it every program compiles all that it imports anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup learn test test-tracking test-slow test-all mutants suite ui-test docs lint types contracts bench ui constraints release clean
+.PHONY: setup learn test test-tracking test-slow test-platforms test-all mutants suite ui-test docs lint types contracts bench ui constraints release clean
 
 setup: .venv/ready
 
@@ -43,9 +43,19 @@ test-tracking: setup
 	nice $(BIN)/python -m pytest --numprocesses 2 --max-worker-restart 0 --dist loadfile -m 'not slow' --cpu tests/tracking
 
 test-slow:
-	@$(MAKE) --no-print-directory suite TESTS=slow
+	@$(MAKE) --no-print-directory suite TESTS="slow and not platforms"
 
 test-all: test test-slow
+
+# Runs over each platform's own processes, which are installed with fedbnsl into an environment for each platform.
+PLATFORMS := flower nvflare vantage6
+test-platforms: setup $(PLATFORMS:%=.cache/platforms/%/ready)
+	$(BIN)/python -m pytest -n 0 -m platforms --durations 20 tests/platforms
+
+.cache/platforms/%/ready: $(BIN)/uv pyproject.toml
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(@D)
+	$(BIN)/uv pip install --quiet --python $(@D)/bin/python --compile-bytecode --editable '.[$*]'
+	touch $@
 
 # Known defects, planted one at a time: each must be noticed.
 mutants: setup .cache/compiled
@@ -53,7 +63,7 @@ mutants: setup .cache/compiled
 
 # The tests in FOLDERS whose markers fit TESTS, with the seconds of processor time by folder. A process that crashes ends the
 # suite, because a suite that goes on without it may never end.
-TESTS := not slow
+TESTS := not slow and not platforms
 FOLDERS := tests
 suite: setup .cache/compiled
 	$(BIN)/python -m pytest --numprocesses 3 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder -m '$(TESTS)' --cpu $(FOLDERS)
@@ -121,10 +131,11 @@ ui: setup
 	$(BIN)/fedbnsl ui
 
 # Pins for every supported Python, from the ranges in pyproject.toml, with the hashes of all files; causal-learn,
-# cdt, pydot and uv are pinned without what they depend on.
+# cdt, pydot and uv are pinned without what they depend on. Platforms have environments of their own (test-platforms).
+EXTRAS := orchestration sql tables release server docs dev
 PIN := $(BIN)/uv pip compile --universal --python-version 3.11 --no-header --no-annotate --quiet --generate-hashes
 constraints: $(BIN)/uv
-	$(PIN) pyproject.toml --all-extras --output-file constraints.txt
+	$(PIN) pyproject.toml $(EXTRAS:%=--extra %) --output-file constraints.txt
 	printf 'causal-learn==0.1.4.8\ncdt==0.6.0\npydot==4.0.1\nuv==%s\n' "$$($(BIN)/uv --version | cut -d' ' -f2)" | $(PIN) --no-deps - >> constraints.txt
 
 # A release: the wheel, the source, and the SBOM (CycloneDX) of what the wheel depends on, with hashes, in dist/.

@@ -186,7 +186,7 @@ def misfit_of(data: FederatedData) -> float:
     rows = sum(map(len, centred)) - len(centred)
     S = sum((table.T @ table for table in centred), np.zeros((1, 1))) / rows
     price = math.log(rows) + 2 * math.log(len(S))
-    return float(misfit(S, gaussian_boss(S, rows, price, OrderSettings()).dag, rows, price))
+    return misfit(S, gaussian_boss(S, rows, price, OrderSettings()).dag, rows, price, len(S)).evidence
 
 
 def alarms() -> None:

@@ -52,6 +52,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "fed-sparse unscaled": ("er10", "fed-sparse", {"scaled": False}),
     "fed-sparse no turns": ("er10", "fed-sparse", {"order_searches": 0, "relax": False, "send_threshold": 0}),
     "fed-sparse centred, repaired": ("er10", "fed-sparse", {"center": True, "fix_order": False, "repair": "cycles"}),
+    "fed-bfci": ("er20", "fed-bfci", {}),
     "notears-admm": ("er20", "notears-admm", {}),
     "notears-admm paper": ("er10", "notears-admm", {"preset": "paper"}),
     "notears-admm fed-bnsl-sachs": ("sachs", "notears-admm", {"preset": "fed-bnsl-sachs", "rounds": 30}),

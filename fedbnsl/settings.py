@@ -24,6 +24,7 @@ from fedbnsl.algorithms.dynamic.fdbnl import Dynotears, Fdbnl
 from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl
 from fedbnsl.algorithms.dynamic.var import Var
 from fedbnsl.algorithms.events.fed_hawkes import FedHawkes
+from fedbnsl.algorithms.moments.fed_bfci import FedBfci
 from fedbnsl.algorithms.moments.secure_additive import SecureAdditive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.moments.secure_lingam import SecureLingam
@@ -119,6 +120,7 @@ __all__ = [
     "FciCitVoting",
     "FciVoting",
     "Fdbnl",
+    "FedBfci",
     "FedFci",
     "FedFrankWolfe",
     "FedGes",

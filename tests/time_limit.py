@@ -71,6 +71,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", f"slow(seconds={SECONDS:.0f}): a test that `make test` leaves out")
+    config.addinivalue_line("markers", "platforms: a test that only `make test-platforms` runs")
     config.addinivalue_line("markers", "compiles: a test that runs first and alone, for what numba compiles of it")
 
 

@@ -199,6 +199,8 @@ _DECLARED = (
     Metric("fit_bic_over_saturated", "fit", "BIC gain over the saturated graph"),
     Metric("fit_bic_one_more_parent", "fit", "Largest BIC gain by one more parent for each variable"),
     Metric("held_out_log_likelihood", kind=Kind.LIKELIHOOD),
+    # The posterior over graphs (`flows/job/graph_posterior.py`).
+    Metric("posterior_bytes", "exchanges", "Posterior over graphs: bytes in both directions"),
     # Models of time series (`flows/job/follow_up.py`).
     Metric("spectral_radius", kind=Kind.EXACT),
     Metric("forecast_wrong", kind=Kind.SHARE),

@@ -28,6 +28,7 @@ from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.forecast_errors import Forecasts
 from fedbnsl.algorithms.parameters.networks import Network
+from fedbnsl.algorithms.posterior.sampling import Posterior
 from fedbnsl.algorithms.statistics.moments import spectral_radius
 
 from .comparison import Comparison
@@ -243,6 +244,20 @@ class Confidence:
     bytes_sent: int
 
 
+@dataclass(frozen=True)
+class GraphPosterior:
+    """Graphs sampled from the posterior, or the reason why there are none; both are missing if none were requested."""
+
+    posterior: Posterior | None = None
+    why: str = ""
+    """the reason why there are no graphs"""
+    how: str = ""
+    """the score, and the sums from which it was computed"""
+    bytes_sent: int = 0
+    """number of bytes in addition to the rounds and the diagnosis"""
+
+
+NO_POSTERIOR = GraphPosterior()
 SUPPRESSED_CELLS = (
     "an owner's policy sets small counts to 0 before they are added up: structure, model and diagnoses may differ from "
     "those of the pooled rows"
@@ -370,6 +385,8 @@ class RunResult(RunDescription):
     """edge strengths, if resamples were requested and completed"""
     unresampled: str = ""
     """why there are no edge strengths, if there should be"""
+    graph_posterior: GraphPosterior = NO_POSTERIOR
+    """graphs sampled from the posterior, if requested"""
     notes: tuple[str, ...] = ()
     """notes on how the silos' tables were read"""
     not_identified: tuple[Arc, ...] = ()

@@ -161,7 +161,7 @@ def with_misfit(
     if misfit.evidence <= 1 or any(one.name in causes for one in found):
         return list(found)
     sentence = "No DAG with few edges explains all dependences, so edges and directions may be wrong. "
-    advice = "Learn again with --algorithm fed-fci, which allows for hidden common causes."
+    advice = "Learn again with --algorithm fed-bfci, which allows for hidden common causes."
     reasons = "Hidden common causes, feedback or rounded values can be the reason."
     if over_time:
         advice = "Do not rely on single edges. Series in shorter steps may tell causes from effects."

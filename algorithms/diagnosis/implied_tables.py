@@ -103,6 +103,12 @@ def start(schema: Schema, dag: NDArray[np.bool_], further: NDArray[np.int16] | N
     return Server(schema.in_order(), dag, chosen, implied, sets, with_families, with_pairs)
 
 
+def of_sets(schema: Schema, sets: NDArray[np.int16]) -> Server:
+    """The state before an exchange that counts these `sets` `[n_sets, size]` for other purposes than a fit."""
+    d = len(schema.variables)
+    return Server(schema.in_order(), np.zeros((d, d), np.bool_), np.empty((0, 2), np.int16), 0, sets, False, False)
+
+
 def _testable(
     dag: NDArray[np.bool_], order: Sequence[int], levels: NDArray[np.int64], width: int, rows: int
 ) -> tuple[NDArray[np.int16], FloatArray]:

@@ -76,6 +76,8 @@ class Effect:
     candidates: tuple[Candidate, ...] = ()
     resampled: Resampled | None = None
     """the effect over resamples, each with a graph learned from that resample"""
+    averaged: Resampled | None = None
+    """the effect over the graphs of the posterior"""
     silos: BetweenSilos | None = None
     """the effect by silo"""
     placebo: Placebo | None = None
@@ -153,6 +155,7 @@ class Effect:
             "interval": self.interval,
             "adjustment_sets": sets,
             "resamples": asdict(self.resampled) if self.resampled else None,
+            "posterior": asdict(self.averaged) if self.averaged else None,
             "silos": asdict(self.silos) if self.silos else None,
             "placebo": asdict(self.placebo) if self.placebo else None,
             "in_units": asdict(self.original) if self.original else None,
@@ -467,20 +470,22 @@ def effect_row(one: Effect) -> tuple[str, str, str, str]:
 
 
 def variability_lines(one: Effect) -> Iterator[str]:
-    """One line each for each group of rows, the variation over resamples and between silos, and the placebos."""
+    """One line each for groups of rows, the posterior over graphs, resamples, silos, and placebos."""
     for level, own in one.candidates[0].estimate.groups if one.status == "identified" else ():
         ends = "" if own.interval is None else f", 95 % interval {own.interval[0]:+.4g} to {own.interval[1]:+.4g}"
         yield f"{level}: {own.value:+.4g}{ends}"
+    if one.averaged is not None:
+        yield _over_graphs_line(f"averaged over {one.averaged.resamples} graphs of the posterior", one.averaged)
     if one.resampled is not None:
-        yield _resampled_line(one.resampled)
+        graphs = f"the graph learned again from each of {one.resampled.resamples} resamples"
+        yield _over_graphs_line(graphs, one.resampled)
     if one.silos is not None:
         yield from _silo_lines(one.silos)
     if one.placebo is not None:
         yield placebo_line(one.placebo)
 
 
-def _resampled_line(found: Resampled) -> str:
-    graphs = f"the graph learned again from each of {found.resamples} resamples"
+def _over_graphs_line(graphs: str, found: Resampled) -> str:
     if found.interval is None:
         return f"{graphs}: in none is the effect identified"
     unknown = f", not identified in {100 * found.not_identified:.3g} %" if found.not_identified else ""

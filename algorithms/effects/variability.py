@@ -17,7 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..core.schema import FloatArray
 from ..graphs.structure import Structure
 from .identification import EffectKind, identify
 from .linear import LEVEL, Estimate, WithinMoments, adjusted_effect
@@ -25,7 +27,7 @@ from .linear import LEVEL, Estimate, WithinMoments, adjusted_effect
 
 @dataclass(frozen=True)
 class Resampled:
-    """An effect over resamples, each with a graph learned from that resample."""
+    """An effect over graphs: those learned from resamples, or those sampled from the posterior."""
 
     resamples: int
     interval: tuple[float, float] | None
@@ -76,6 +78,13 @@ def over_resamples(
     low, middle, high = _quantiles(np.array(values), share, (tails, 0.5, 1 - tails))
     no_cause = float(share[~np.array(causal)].sum())
     return Resampled(len(graphs), (low, high), middle, no_cause, missing)
+
+
+def over_graphs(values: FloatArray, causal: NDArray[np.bool_]) -> Resampled:
+    """An effect over graphs from their posterior, from its value in each graph and whether X is a cause of Y in it."""
+    tails = (1 - LEVEL) / 2
+    low, middle, high = (float(one) for one in np.quantile(values, (tails, 0.5, 1 - tails)))
+    return Resampled(len(values), (low, high), middle, float(1 - causal.mean()), 0.0)
 
 
 def _quantiles(values: np.ndarray, weights: np.ndarray, levels: Sequence[float]) -> list[float]:

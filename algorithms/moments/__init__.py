@@ -1,5 +1,6 @@
 """Learning from second moments alone: one pooled covariance, exact or private."""
 
+from ..core.release import of_query
 from ..core.spec import SERIES, Entry, lazy_factory
 
 ALGORITHMS: dict[str, Entry] = {
@@ -50,6 +51,18 @@ ALGORITHMS: dict[str, Entry] = {
         maker=lazy_factory("moments.secure_lingam:SecureLingam"),
         takes=("rows in passes",),
         message_size=lambda settings, d: 2 * d**2,
+    ),
+    "fed-bfci": Entry(
+        releases=of_query,
+        at_sums={},
+        summary="BFCI: BOSS, then FCI's tests and rules, for latent variables, a PAG; one sum of second moments",
+        source="ours; Ogarrio, Spirtes, Ramsey 2016: GFCI; Andrews et al. 2023: BOSS; Zhang 2008",
+        disclosure="sums only: second moments of its numbers and of the indicators of its labels, once",
+        maker=lazy_factory("moments.fed_bfci:FedBfci"),
+        kinds=("continuous", "mixed"),
+        one_sum=lambda settings: True,
+        server_settings=("alpha", "orientation", "depth", "max_sets", "price"),
+        takes=("empty cells", "rows in passes"),
     ),
     "dp-covariance": Entry(
         private=True,

@@ -135,39 +135,50 @@ def _top_down(S, lagged, min_explained, most, noise):  # type: ignore[no-untyped
 
 
 @njit(cache=True)
+def _changes(S, mover, neighbour, before, step, min_explained, most, noise, paths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """How the scores of two variables change if `mover` passes its `neighbour`, by `step` = −1 or 1.
+
+    `before` are the variables before both; it is updated for the next step. The last two slots of `paths` are for the
+    selection of the mover, which is updated, and for that of the neighbour.
+    """
+    of_mover, of_neighbour, scores = len(paths[0]) - 2, len(paths[0]) - 1, paths[-2]
+    first = step > 0
+    if first:
+        mover_changes = can_enter(S, mover, neighbour, min_explained, most, noise, paths, of_mover)
+        neighbour_changes = was_added(paths, neighbour, mover)
+    else:
+        before[neighbour] = False
+        mover_changes = was_added(paths, of_mover, neighbour)
+        neighbour_changes = can_enter(S, neighbour, mover, min_explained, most, noise, paths, neighbour)
+    change = -scores[of_mover]
+    if neighbour_changes:
+        before[mover] = not first
+        select_path(S, neighbour, before, min_explained, most, noise, paths, of_neighbour)
+        change += scores[of_neighbour] - scores[neighbour]
+        before[mover] = False
+    before[neighbour] = first
+    if mover_changes:
+        select_path(S, mover, before, min_explained, most, noise, paths, of_mover)
+    return change + scores[of_mover]
+
+
+@njit(cache=True)
 def _best_move(S, lagged, order, place, min_explained, most, noise, paths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The best position for the variable at `place`; `paths` has the selections of all variables in the present order.
 
     The variable moves away from its position one step at a time. Each step changes only its own possible parents and
-    those of the neighbour that it passes. The last two slots of `paths` are for the selections of both.
+    those of the neighbour that it passes.
     """
-    d = len(order)
-    mover, of_mover, of_neighbour, scores = order[place], d, d + 1, paths[-2]
+    d, mover = len(order), order[place]
     best, to = 0.0, place
     for step in (-1, 1):
         before = lagged.copy()
         before[order[:place]] = True
-        select_path(S, mover, before, min_explained, most, noise, paths, of_mover)
-        passed = 0.0
+        select_path(S, mover, before, min_explained, most, noise, paths, len(paths[0]) - 2)
+        change = 0.0
         position = place + step
         while 0 <= position < d:
-            neighbour = order[position]
-            if step < 0:
-                before[neighbour] = False
-                other_changes = can_enter(S, neighbour, mover, min_explained, most, noise, paths, neighbour)
-                own_changes = was_added(paths, of_mover, neighbour)
-            else:
-                other_changes = was_added(paths, neighbour, mover)
-                own_changes = can_enter(S, mover, neighbour, min_explained, most, noise, paths, of_mover)
-            if other_changes:
-                before[mover] = step < 0
-                select_path(S, neighbour, before, min_explained, most, noise, paths, of_neighbour)
-                passed += scores[of_neighbour] - scores[neighbour]
-                before[mover] = False
-            before[neighbour] = step > 0
-            if own_changes:
-                select_path(S, mover, before, min_explained, most, noise, paths, of_mover)
-            change = passed + scores[of_mover] - scores[mover]
+            change += _changes(S, mover, order[position], before, step, min_explained, most, noise, paths)
             if change < best - 1e-9 * S[mover, mover]:
                 best, to = change, position
             position += step
@@ -263,27 +274,32 @@ def best_equal_variance_fit(
     many_rows, least = rows > MIN_ROWS_PER_VARIABLE * d, max(MIN_EXPLAINED_SHARE, 3 * math.log(d) / rows)
     noise = 0.0 if many_rows else min(MAX_NOISE, 2 * math.log(d) / rows)
 
-    def search(share: float, passes: int) -> LinearFit:
-        """The fit under the order of a search; with few rows of many variables, with the parents of the search."""
-        found = equal_variance(S, share, d - 1, passes, noise=noise)
-        eliminates = many_rows or d <= MAX_UNSCREENED or knowledge.is_informative
-        return fit(found.order) if eliminates else score_fit(S, found.weights, rows)
+    eliminates = many_rows or d <= MAX_UNSCREENED  # otherwise, elimination from all earlier variables is too slow
 
-    regressed = many_rows or (rows > d and d <= MAX_UNSCREENED)
+    def search(share: float, passes: int, *, eliminates: bool) -> LinearFit:
+        """The fit under the order of a search, after elimination or with the parents of the search."""
+        found = equal_variance(S, share, d - 1, passes, noise=noise)
+        return fit(found.order) if eliminates or knowledge.is_informative else score_fit(S, found.weights, rows)
+
+    regressed = eliminates and rows > d
     order = np.argsort(top_down_order(S, knowledge.precedence)[0]) if regressed else np.arange(d)
-    first = fit(order) if regressed else search(least, 0)
+    first = fit(order) if regressed else search(least, 0, eliminates=eliminates)
     if many_rows and is_exact(first.variances, rows):
         return _best_after_reversals(S, first, order, rows, price, fit)
     if rejects(first):
         return first
-    best = search(least, MAX_PASSES)
+    best = search(least, MAX_PASSES, eliminates=eliminates)
     if many_rows and first.score >= best.score:  # with few rows, the first order only serves to reject
         best = first
+    # `price` as a share of the least variance, if all errors have the mean residual variance of the best fit.
+    unit = price / rows / float(np.diag(S).min())
+    return _refined(best, lambda one: search(unit * float(one.variances.mean()), MAX_PASSES, eliminates=False))
+
+
+def _refined(best: LinearFit, search: Callable[[LinearFit], LinearFit]) -> LinearFit:
+    """The fit after searches that each start from the `best` fit so far, until none is better."""
     for _ in range(MAX_REFINEMENTS):
-        # `price` as a share of the least variance, if all errors have the mean residual variance of the best fit.
-        min_share = price / rows * float(best.variances.mean()) / float(np.diag(S).min())
-        found = equal_variance(S, min_share, d - 1, MAX_PASSES, noise=noise)
-        better = fit(found.order) if knowledge.is_informative else score_fit(S, found.weights, rows)
+        better = search(best)
         if better.score <= best.score + MIN_SCORE_GAIN:
             break
         best = better

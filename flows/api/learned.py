@@ -24,7 +24,7 @@ from fedbnsl.tracking.metrics import METRICS, MetricValue, known_in
 from fedbnsl.tracking.outputs import FILES, OUTPUTS, write_outputs
 from fedbnsl.tracking.pictures.picture import as_svg
 from fedbnsl.tracking.report.drawings import draw_result
-from fedbnsl.tracking.report.files import edge_table_of
+from fedbnsl.tracking.report.files import edge_table_of, posterior_pairs
 from fedbnsl.tracking.result import Confidence, RunResult, strengths_in
 from fedbnsl.tracking.staging import write_files
 
@@ -194,6 +194,20 @@ class Learned:
         import pandas as pd
 
         header, rows = edge_table_of(self.result)
+        return pd.DataFrame(rows, columns=list(header))
+
+    @cached_property
+    def posterior(self) -> "pd.DataFrame | None":
+        """A row per pair that a sampled graph connects, as in `posterior.csv`; None without `posterior=N`.
+
+        `result.graph_posterior.posterior` has the sampled graphs themselves.
+        """
+        import pandas as pd
+
+        found = self.result.graph_posterior.posterior
+        if found is None:
+            return None
+        header, rows = posterior_pairs(found)
         return pd.DataFrame(rows, columns=list(header))
 
     @property

@@ -157,6 +157,7 @@ class LearnKeywords(TypedDict, total=False):
     smoothing: float
     small_cells: SmallCells
     bootstrap: int | None
+    posterior: int
     held_out: bool
     tune: str
     tune_by: TuneBy
@@ -167,6 +168,7 @@ class LearnKeywords(TypedDict, total=False):
     name: str | None
     register_as: str | None
     federation: str | None
+    platform: str | None
     silos: Columns
     small_silos: SmallSilos
     quorum: int | None

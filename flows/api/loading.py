@@ -19,12 +19,15 @@ from fedbnsl.algorithms.diagnosis.implied import Fit
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.edges import FIGURES, ClassifiedEdges, EdgeFigures, EdgeKey, key_of, known_figures
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.posterior.sampling import Posterior
 from fedbnsl.data.folder.folder import read_structure, read_structures
 from fedbnsl.tracking.kept_files import format_of, without_format
 from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import (
+    NO_POSTERIOR,
     Diagnosed,
     FoundTargets,
+    GraphPosterior,
     HeldOutScores,
     Parameters,
     PrivacySpent,
@@ -87,6 +90,7 @@ def _result(folder: Path) -> RunResult:
         privacy=_privacy(config["privacy"]),
         secure=config["secure"],
         confidence=confidence_in(folder, structure, metrics),
+        graph_posterior=_graph_posterior(folder, schema, config.get("posterior")),
         notes=tuple(config["notes"]),
         not_identified=tuple((one, other) for one, other in config["not_identified"]),
     )
@@ -127,6 +131,24 @@ def _local(folder: Path, schema: Schema, lags: int) -> dict[str, Structure]:
     empty = Structure(schema.variables, np.zeros((d, d)))
     found = read_structures(path, schema.variables)
     return {silo: _padded(found.get(silo, empty), lags) for silo in schema.silos}
+
+
+def _graph_posterior(folder: Path, schema: Schema, stated: dict[str, Any] | None) -> GraphPosterior:
+    """The posterior that `config.json` states, with the graphs of its own file."""
+    if stated is None:
+        return NO_POSTERIOR
+    own = {name: stated[name] for name in ("why", "how", "bytes_sent")}
+    if "graphs" not in stated:
+        return GraphPosterior(None, **own)
+    d, place = len(schema.variables), {name: v for v, name in enumerate(schema.variables)}
+    weights = np.zeros((stated["graphs"], d, d))
+    with _reading(folder / "posterior_graphs.csv"), (folder / "posterior_graphs.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            ends = (place[unescape_formula(row[name])] for name in ("source", "target"))
+            weights[int(row["graph"]) - 1, *ends] = float(row.get("weight", 1.0))
+    return GraphPosterior(
+        Posterior(schema.variables, weights, stated["weighted"], _or_infinity(stated["r_hat"]), stated["sweeps"]), **own
+    )
 
 
 def _edge_figures(folder: Path, structure: Structure) -> dict[EdgeKey, EdgeFigures]:

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from fedbnsl.tasks.transport.configuration import SiloFile
 
 
-def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
+def serve_silo(path: Path, name: str | None, data: Path | None, door: str | None = None) -> None:
     """Join the federation that the file at `path` describes, and answer requests until a signal ends the process.
+
+    With a `door`, the silo answers a platform's node at this socket, and does not connect to the coordinator.
 
     Raises `BadInput`, before it connects to the coordinator, if the file or the rows cannot be used.
     """
     from fedbnsl.algorithms import registry
     from fedbnsl.data.folder.formats import has_query
+    from fedbnsl.tasks.platforms.silo import serve_at
     from fedbnsl.tasks.silo.heartbeat import Heartbeat
     from fedbnsl.tasks.transport import channel
     from fedbnsl.tasks.transport.configuration import read_silo_file
@@ -52,8 +55,10 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
         described_rows(file, readers.map)
         registry.prepare_messages()
         run_until_signal(
-            lambda: channel.serve_silo(
-                file.name, file.coordinator, file.identity, answers, log_line, heartbeat=heartbeat
+            lambda: (
+                channel.serve_silo(file.name, file.coordinator, file.identity, answers, log_line, heartbeat=heartbeat)
+                if door is None
+                else serve_at(door, file.name, file.identity, answers, heartbeat, log_line)
             )
         )
     finally:
@@ -240,9 +245,20 @@ Data = Annotated[Path | None, typer.Option(metavar="PATH", help="Rows of the sil
 
 
 @app.command()
-def start(config: Config = Path("silo.toml"), name: Name = None, data: Data = None) -> None:
+def start(
+    config: Config = Path("silo.toml"),
+    name: Name = None,
+    data: Data = None,
+    socket: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Answer a platform's node at this Unix socket (or HOST:PORT), in place of the coordinator.",
+        ),
+    ] = None,
+) -> None:
     """Join the federation over mutual TLS and answer within the owner's policy, until stopped."""
-    serve_silo(config, name, data)
+    serve_silo(config, name, data, socket)
 
 
 @app.command()

@@ -17,6 +17,7 @@ from fedbnsl.data.federated import POOLED, weights_after_pooling
 from fedbnsl.data.folder.about import Declared, declarations, read_about
 from fedbnsl.data.folder.folder import TRUTH, files_of, place_of, read_truth, small_silo_notes
 from fedbnsl.data.folder.schema_inference import InferredSchema
+from fedbnsl.tasks.platforms.launch import connect_to_platform
 from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tasks.silo.guard import with_full_noise
 from fedbnsl.tasks.silo.runs import RunTerms
@@ -97,7 +98,8 @@ def _transport(settings: LearnSettings, started: Workers | None) -> Iterator[tup
     if needs_pooling(settings):
         raise BadInput(f"{settings.algorithm} needs all rows in one place: it cannot run on the silos of their owners")
     file = read_federation_file(Path(settings.federation))
-    with connect_to_coordinator(file) as transport:
+    platform = settings.platform
+    with connect_to_coordinator(file) if platform is None else connect_to_platform(file, platform) as transport:
         yield transport, selected_silos(settings) or file.silos
 
 

@@ -35,7 +35,7 @@ from fedbnsl.algorithms.errors import BadInput, choices_text, pluralize, quoted
 from fedbnsl.tracking.result import RunResult
 
 from .effect_regressions import regression_estimator, with_placebos
-from .effect_variability import with_resamples, with_silos
+from .effect_variability import over_posterior, with_resamples, with_silos
 from .run_data import RunData, has_moments, read_run_data, within_moments
 
 
@@ -100,6 +100,8 @@ def effects(
     else:
         estimator = _from_rows(rows, treatments, outcome, kind, values, joint=joint) if rows else _from_model(result)
     found = _estimated(result, estimator, treatments, outcome, kind, values, joint=joint)
+    if result.graph_posterior.posterior and not joint:
+        found = over_posterior(result, estimator, found)
     if rows:
         found = _with_checks(rows, found, bootstrap, by_silo=by_silo, placebo=placebo)
     found = [units.with_original(one, estimator.levels(one.treatment)) for one in found]
@@ -261,7 +263,8 @@ def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], 
     lines = [
         f"Graph: the {kinds[result.structure.kind]} that {result.algorithm} learned is taken as true; intervals do not "
         "include the uncertainty of learning it from the same rows"
-        f"{', except those over resamples' if any(one.resampled for one in found) else ''}.",
+        f"{', except those over resamples' if any(one.resampled for one in found) else ''}"
+        f"{', except those averaged over the posterior' if any(one.averaged for one in found) else ''}.",
         *result.basis,
     ]
     estimated = [one for one in found if one.status in ("identified", "range")]

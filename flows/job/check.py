@@ -19,6 +19,7 @@ from fedbnsl.data.folder.targets import UNKNOWN
 from ..options.learn import LearnOptions, LearnSettings
 from .follow_up import resampling_refusal
 from .goodness_of_fit import held_out_refusal
+from .graph_posterior import posterior_refusal
 from .job import Job
 from .preparation import knowledge_of, outlier_refusal
 from .truth_scores import check_truth
@@ -78,6 +79,7 @@ def suitable_algorithms(job: Job, schema: Schema, demand: Kind | Feature) -> str
 REFUSALS: dict[str, tuple[Callable[[LearnSettings], object], Callable[[Job, Schema], str]]] = {
     "--outliers set-aside": (lambda settings: settings.outliers == "set-aside", outlier_refusal),
     "--bootstrap": (lambda settings: settings.bootstrap, resampling_refusal),
+    "--posterior": (lambda settings: settings.posterior, posterior_refusal),
     "--held-out": (lambda settings: settings.held_out, held_out_refusal),
     "--tune": (lambda settings: settings.tune, tuning_refusal),
 }
@@ -147,6 +149,10 @@ def check_options(options: LearnOptions) -> None:
     """Raise `BadInput` for `options` that are invalid for any data."""
     if options.by is not None and options.federation is not None:
         raise BadInput("--by reads one file on this machine: the silos of a --federation have rows of their own")
+    if options.platform is not None and options.federation is None:
+        raise BadInput(
+            f"--platform {options.platform} needs --federation, which names the silos and the coordinator's key"
+        )
     if options.spec is not None:
         registry.build(options.spec)
         return

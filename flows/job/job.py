@@ -208,6 +208,7 @@ STEPS = {
     "missingness": "examining why cells are empty",
     "own": "trying weights of the silos' own",
     "parameters": "estimating parameters",
+    "posterior": "summing what graphs are scored by",
     "refit": "refitting weights",
     "rows": "directing edges again",
     "targets": "looking for changed mechanisms",

@@ -23,7 +23,7 @@ from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tracking.metrics import Kind, MetricValue
 from fedbnsl.tracking.publication import PublicationGate, rounded
 from fedbnsl.tracking.report.tables import format_bytes
-from fedbnsl.tracking.result import Confidence, FoundTargets, Parameters, RunResult, Tuning
+from fedbnsl.tracking.result import Confidence, FoundTargets, GraphPosterior, Parameters, RunResult, Tuning
 
 from .check import check
 from .continuation import Continued, continued
@@ -41,6 +41,7 @@ from .follow_up import (
     with_resamples,
 )
 from .goodness_of_fit import held_out, published_fit
+from .graph_posterior import graph_posterior, posterior_metrics
 from .job import Job, Session, unless_refused
 from .preparation import comparable_truth, with_imputation_model, with_knowledge, with_lags, with_units
 from .privacy_spent import privacy_metrics, privacy_spent
@@ -115,6 +116,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     exact = unless_refused(lambda: parameters(*after, best.fitted, sums), lambda refusal: Parameters(None, refusal))
     model, scores = gate.parameters(exact), rounded(held_out(job, session, last), Kind.LIKELIHOOD)
     checked, figures = published_fit(*after, sums)
+    sampled = unless_refused(lambda: graph_posterior(*after, sums), lambda refusal: GraphPosterior(why=refusal))
     job, edge_confidence, unresampled = _resampled(*after, best.revised, listeners)
     privacy = privacy_spent(job, algorithm, federation)
     disclosed, notes = _disclosed(federation, job.run_id, session.notes)
@@ -132,6 +134,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         )
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | _metrics(tuned, found_targets))
         | gate.measures(diagnosed.metrics | checked.metrics | scores.metrics(session.schema.rows))
+        | gate.measures(posterior_metrics(sampled))
         | (job.imputation_cost.metrics | confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
@@ -149,6 +152,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         secure=algorithm.is_masked(session.schema, requested=job.settings.secure),
         confidence=edge_confidence,
         unresampled=unresampled,
+        graph_posterior=sampled,
         notes=notes,
         not_identified=job.pairs_apart(session.schema),
         disclosed=disclosed,

@@ -48,6 +48,8 @@ Algorithm = Annotated[
 
 Columns = tuple[str, ...]
 NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
+MIN_GRAPHS = 100
+"""minimum number of graphs from the posterior, for probabilities with a standard error of at most 5 %"""
 SPEC_FIELDS = {"algorithm", "params", "epsilon", "delta", "seed"}
 """the fields on which `LearnOptions.spec` depends"""
 
@@ -153,6 +155,9 @@ class LearnOptions(Options):
     """Number of resamples (random halves of each silo's rows), 2 or more, to estimate the confidence in each edge. 0:
     no resamples. Default: 30 if auto chose the learner, the run has at most two rounds, and resampling takes about 2
     seconds or less; otherwise 0, and with an ε, targets or rows read in passes."""
+    posterior: Annotated[int, Ge(0), Le(10_000)] = Field(default=0, title="Graphs from the posterior")
+    """Number of graphs, 100 or more, to sample from their posterior given the data, for the probability of each edge,
+    path and effect; for tables of numbers (BGe) or of labels (BDeu). 0: no graphs."""
     held_out: bool = Field(default=False, title="Held-out likelihood")
     """Also score each silo's rows by the model of the other silos, in two more exchanges; requires numbers without
     empty cells, and three silos or more."""
@@ -185,6 +190,8 @@ class LearnOptions(Options):
     """Also register the model in MLflow under this name, as a new version with the alias 'current'."""
     federation: Annotated[str | None, OnCommandLine(value="FILE")] = None
     """The coordinator's federation.toml, for silos on their owners' machines; default: workers on this machine."""
+    platform: Annotated[Literal["flower", "nvflare", "vantage6"] | None, OnCommandLine(value="NAME")] = None
+    """Reach the silos of the federation over a platform, in place of the relay of the coordinator."""
     silos: Annotated[Columns, CommaSeparated, OnCommandLine(value="NAMES")] = ()
     """Silos to include, separated by commas; all others are excluded."""
     quorum: Annotated[int | None, Ge(1)] = None
@@ -201,6 +208,15 @@ class LearnOptions(Options):
                 "bootstrap is 1: a single resample cannot estimate confidence; give 2 or more, or 0 for none"
             )
         return resamples
+
+    @field_validator("posterior")
+    @classmethod
+    def _none_or_enough(cls, graphs: int) -> int:
+        if 0 < graphs < MIN_GRAPHS:
+            raise BadInput(
+                f"posterior is {graphs}: probabilities need {MIN_GRAPHS} graphs or more; give 0 for no posterior"
+            )
+        return graphs
 
     @field_validator("algorithm")
     @classmethod

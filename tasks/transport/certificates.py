@@ -152,6 +152,14 @@ class Identity:
         reason = next((reason for name, reason in reasons.items() if alert.endswith(name)), f"TLS reports {alert}")
         return f"the other side refuses {self.certificate}: {reason}"
 
+    def sign(self, content: bytes) -> bytes:
+        """The signature of `content` with the key (ECDSA with SHA-256)."""
+        return _private_key_in(self.key).sign(content, ec.ECDSA(hashes.SHA256()))
+
+    def own_certificate(self) -> bytes:
+        """The own certificate in DER."""
+        return _certificates_in(self.certificate)[0].public_bytes(serialization.Encoding.DER)
+
     def fingerprint(self) -> str:
         """The SHA-256 fingerprint of the key, in hexadecimal; a renewed certificate has the same."""
         return key_fingerprint(self.certificate)
@@ -219,6 +227,18 @@ def is_coordinator(certificate: bytes, authorities: Iterable[x509.Certificate]) 
     """Whether `certificate` (DER) is a coordinator's, from one of the `authorities`."""
     peer = x509.load_der_x509_certificate(certificate)
     return _common_name(peer) == COORDINATOR and any(_issued(one, peer) for one in authorities)
+
+
+def has_signed(certificate: bytes, signature: bytes, content: bytes) -> bool:
+    """Whether the key of `certificate` (DER) has made the `signature` of `content` (see `Identity.sign`)."""
+    try:
+        key = x509.load_der_x509_certificate(certificate).public_key()
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            return False
+        key.verify(signature, content, ec.ECDSA(hashes.SHA256()))
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
 
 
 def holder_of(certificate: bytes) -> str:

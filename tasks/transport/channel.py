@@ -26,7 +26,7 @@ from ..silo.messages import PROTOCOL_VERSION, MethodCall
 from .certificates import COORDINATOR, Identity, holder_of
 from .configuration import Endpoint, FederationFile
 from .federation import PackedAnswer, transport_errors
-from .tls import CHUNK_BYTES, PeerRefusedError, TlsStream
+from .tls import CHUNK_BYTES, PeerRefusedError, PlainStream, TlsStream
 
 MAX_FRAME_BYTES = 1 << 30
 CONNECTION_LOST = "the connection to the coordinator was lost"
@@ -131,7 +131,7 @@ class Connection:
     Methods raise `OSError` if the connection is lost, and `ValueError` if the other side violates the protocol.
     """
 
-    def __init__(self, stream: TlsStream, limits: ConnectionLimits) -> None:
+    def __init__(self, stream: TlsStream | PlainStream, limits: ConnectionLimits) -> None:
         self._stream, self._limits = stream, limits
         self._patience = limits.first_seconds
         self.heartbeats: Callable[[], int] = itertools.count().__next__
@@ -249,6 +249,10 @@ async def connect(
     return connection, first
 
 
+Opening = Coroutine[object, object, tuple[Connection, Parcel]]
+"""opens a connection, and receives the first parcel of its other end"""
+
+
 async def _connect_patiently(
     where: Endpoint, identity: Identity, limits: ConnectionLimits
 ) -> tuple[Connection, Parcel]:
@@ -364,7 +368,7 @@ class RelayClient:
     """A run's connection to the relay; its methods may be called from any thread."""
 
     def __init__(self) -> None:
-        """Prepare a client; `connect` returns a connected one."""
+        """Prepare a client; `connect` and `over` return connected ones."""
         self._numbers = itertools.count(1)
         self._silence: dict[str, float] = {}
         self.warnings: tuple[str, ...] = ()
@@ -375,10 +379,10 @@ class RelayClient:
         self._connection: Connection | None = None
         self._opened: Future[asyncio.AbstractEventLoop] = Future()
         self._loop: asyncio.AbstractEventLoop
+        self._thread: Thread
         self._stopped = asyncio.Event()
 
     @classmethod
-    @contextlib.contextmanager
     def connect(
         cls,
         where: Endpoint,
@@ -386,17 +390,14 @@ class RelayClient:
         timeout: float = 15.0,
         limits: ConnectionLimits = LIMITS,
         place: str = "",
-    ) -> Iterator["RelayClient"]:
-        """Yield a client of the relay at `where`.
+    ) -> "RelayClient":
+        """A client of the relay at `where`; leaving its `with` block closes the connection.
 
         Raises `SilosUnavailable` if none responds within `timeout` seconds, and `BadInput` if either side refuses the
         other; `place` begins the message.
         """
-        client = cls()
-        thread = Thread(target=lambda: asyncio.run(client._serve(where, identity, timeout, limits)), daemon=True)
-        thread.start()
         try:
-            client._loop = client._opened.result()
+            return cls.over(_connect_patiently(where, identity, limits), timeout)
         except PeerRefusedError as error:
             raise BadInput(f"{place}{where}: {foreign_text(str(error))}") from None
         except Exception as error:
@@ -404,11 +405,22 @@ class RelayClient:
                 f"{place}no coordinator responds at {where} ({type(error).__name__}): start it with "
                 "`fedbnsl coordinator start`"
             ) from None
-        try:
-            yield client
-        finally:
-            client._loop.call_soon_threadsafe(client._stopped.set)
-            thread.join()
+
+    @classmethod
+    def over(cls, opening: Opening, timeout: float) -> "RelayClient":
+        """A client of the other end of the connection that `opening` opens; raises its errors, and `TimeoutError`."""
+        client = cls()
+        client._thread = Thread(target=lambda: asyncio.run(client._serve(opening, timeout)), daemon=True)
+        client._thread.start()
+        client._loop = client._opened.result()
+        return client
+
+    def __enter__(self) -> "RelayClient":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join()
 
     def present(self) -> tuple[str, ...]:
         """The silos that are connected at this moment, sorted."""
@@ -440,10 +452,10 @@ class RelayClient:
         if self._calls.pop(number, None) and self._connection:
             self._connection.post(Parcel("release", number))
 
-    async def _serve(self, where: Endpoint, identity: Identity, timeout: float, limits: ConnectionLimits) -> None:
+    async def _serve(self, opening: Opening, timeout: float) -> None:
         try:
             async with asyncio.timeout(timeout):
-                connection, first = await _connect_patiently(where, identity, limits)
+                connection, first = await opening
         except Exception as error:
             self._opened.set_exception(error)
             return

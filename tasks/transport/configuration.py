@@ -9,8 +9,8 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,8 @@ def endpoint(text: str, name: str) -> Endpoint:
     return Endpoint(host, int(port))
 
 
+PLATFORMS = ("flower", "nvflare", "vantage6")
+"""the platforms over which a run can reach silos"""
 CALL_SECONDS = 3600.0
 """default maximum duration of a call"""
 FINGERPRINT = re.compile("[0-9a-f]{64}")
@@ -125,6 +127,8 @@ class FederationFile:
     silos: tuple[str, ...]
     """the silos of the federation; if empty, every silo with a valid certificate may join"""
     identity: Identity
+    platforms: Mapping[str, str] = field(default_factory=dict)
+    """by platform, which of the user's connections to it a run uses (see `fedbnsl.tasks.platforms`)"""
 
 
 def read_silo_file(path: Path, name: str | None = None, data: Path | None = None) -> SiloFile:
@@ -134,7 +138,7 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
     """
     table = _Table(
         path,
-        _read(path),
+        read_toml(path),
         (
             *("name", "data", "about", "coordinator", "listen", "tls", "policy", "members", "workers", "cluster"),
             *("memory_gigabytes", "call_seconds"),
@@ -221,14 +225,18 @@ def _about(path: Path, table: "_Table", rows: Path) -> Path:
 
 def read_federation_file(path: Path) -> FederationFile:
     """The configuration in the file at `path`; raises `BadInput` naming the file and the key."""
-    table = _Table(path, _read(path), ("address", "listen", "silos", "tls"))
+    table = _Table(path, read_toml(path), ("address", "listen", "silos", "tls", "platforms"))
     identity = _identity(path, table)
     identity.require_coordinator()
     address = table.endpoint("address")
-    return FederationFile(path, address, table.endpoint("listen", str(address)), table.names("silos"), identity)
+    platforms = _Table(path, table.table("platforms"), PLATFORMS)
+    targets = {name: platforms.text(name) for name in platforms.values}
+    listen = table.endpoint("listen", str(address))
+    return FederationFile(path, address, listen, table.names("silos"), identity, targets)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file; raises `BadInput` if it cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

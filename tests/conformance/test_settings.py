@@ -47,7 +47,7 @@ SMALL = {
 }
 LEARNERS = (
     *("fed-sparse", "notears-admm", "fed-frank-wolfe", "secure-sum", "secure-linear", "secure-lingam"),
-    "secure-additive",
+    *("secure-additive", "fed-bfci"),
     *("dp-fed-sparse", "dp-covariance", "fdbnl", "pfdbnl", "dynotears", "var", "notears", "notears-mlp-admm"),
     *("notears-mlp", "fed-pc", "pc", "rfcd", "fed-ges", "secure-boss", "boss", "ges-union", "fed-hawkes"),
 )
@@ -218,6 +218,7 @@ NOT_SEEN: dict[str, set[str]] = {
     "secure-sum": {"max_parents"},
     "dp-covariance": {"center", "center_series"},
     "secure-linear": {"patience", "starts", "agreeing_starts"},
+    "fed-bfci": {"starts"},
     "secure-additive": {
         "patience",
         "starts",

@@ -74,10 +74,12 @@ class Owners:
         assert listening.wait(20)
         self.where = Endpoint("127.0.0.1", found[0])
 
+    def end_relay(self):
+        self.end(self.relay)
+
     def join(self, silo):
         """Have `silo` join."""
-        guard = Guard(self.policies.get(silo, UNRESTRICTED), declared=declarations(self.about))
-        service = self.services[silo] = SiloService(silo, self.files[silo], guard=guard)
+        service = self.services[silo] = self.service(silo)
         mine = identity(self.folder / silo, silo)
         self.serving[silo] = self.begin(
             serve_silo(
@@ -90,6 +92,11 @@ class Owners:
             )
         )
         self.wait_for(lambda: f"silo {silo} has joined {self.where.tls}" in self.said)
+
+    def service(self, silo):
+        """A new service of `silo`, under its owner's policy."""
+        guard = Guard(self.policies.get(silo, UNRESTRICTED), declared=declarations(self.about))
+        return SiloService(silo, self.files[silo], guard=guard)
 
     @staticmethod
     def wait_for(holds):
@@ -104,7 +111,7 @@ class Owners:
     def stop(self):
         for silo in list(self.serving):
             self.kill(silo)
-        self.end(self.relay)
+        self.end_relay()
         self.run(self._end_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(20)

@@ -22,6 +22,7 @@ REST_ON_OTHER_RULES = {
     "silo_scores": "comparisons of graphs",
     "refit": "errors of synthetic data, which have true weights",
     "confidence": "shares of graphs",
+    "graph_posterior": "shares of graphs, and weights of models",
     "changes": "differences of published models",
     "privacy": "the ledger",
     "disclosed": "sizes of messages; the smallest count is left out of the file",

@@ -27,10 +27,20 @@ from fedbnsl.algorithms.graphs.edges import (
     known_figures,
 )
 from fedbnsl.algorithms.graphs.strengths import Strengths
+from fedbnsl.algorithms.posterior.sampling import Posterior
 
 from ..comparison import Comparison
 from ..metrics import METRICS, MetricValue, shown_in
-from ..result import NOT_COVERED, FoundTargets, RunDescription, RunResult, SiloEdge, strengths_in
+from ..result import (
+    NO_POSTERIOR,
+    NOT_COVERED,
+    FoundTargets,
+    GraphPosterior,
+    RunDescription,
+    RunResult,
+    SiloEdge,
+    strengths_in,
+)
 
 
 def structure_csv(
@@ -130,6 +140,38 @@ def targets_csv(found: FoundTargets) -> str:
     return csv_text((found.by, "variable", "parents", "statistic", "parameters", "p_value", "tied"), rows)
 
 
+def posterior_csv(found: Posterior) -> str:
+    """The pairs of `posterior_pairs`, one a line."""
+    return csv_text(*posterior_pairs(found))
+
+
+def posterior_pairs(found: Posterior) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Header and rows of all ordered pairs that some graph connects: the probabilities of edge, adjacency and path.
+
+    For numbers there is also the effect of one unit of the source on the target, with its median and its 95 % interval
+    over all graphs, zero where there is no path.
+    """
+    header = ("source", "target", "edge", "joined", "path", *(EFFECT_COLUMNS if found.weighted else ()))
+    rows = []
+    for i, j in np.argwhere((found.joined > 0) | (found.paths > 0)):
+        numbers = (found.edges[i, j], found.joined[i, j], found.paths[i, j], *(found.effect_quantiles(i, j) or ()))
+        rows.append((found.variables[i], found.variables[j], *(float(f"{one:.4g}") for one in numbers)))
+    return header, rows
+
+
+EFFECT_COLUMNS = ("effect", "effect_low", "effect_high")
+
+
+def posterior_graphs_csv(found: Posterior) -> str:
+    """One line per edge of each sampled graph: the number of the graph, source, target and, of numbers, weight."""
+    header = ("graph", "source", "target", *(("weight",) if found.weighted else ()))
+    rows = []
+    for graph, i, j in np.argwhere(found.weights):
+        weight = (float(found.weights[graph, i, j]),) if found.weighted else ()
+        rows.append((int(graph) + 1, found.variables[i], found.variables[j], *weight))
+    return csv_text(header, rows)
+
+
 def silos_csv(scores: Mapping[str, Mapping[str, MetricValue]]) -> str:
     """One line per silo with the scores of its own structure; unknown scores are empty."""
     columns = list(dict.fromkeys(name for silo in scores for name in scores[silo]))
@@ -201,6 +243,7 @@ def config(result: RunResult) -> dict[str, Any]:
         "findings": [asdict(one) for one in result.diagnosed.findings],
         "fit": asdict(result.fit),
         "held_out": asdict(result.held_out),
+        **({"posterior": posterior_config(result.graph_posterior)} if result.graph_posterior != NO_POSTERIOR else {}),
         "tuning": asdict(result.tuning) if result.tuning else None,
         "knowledge": asdict(result.knowledge) if result.knowledge else None,
         **({"targets": schema.targets} if result.targets else {}),
@@ -210,6 +253,17 @@ def config(result: RunResult) -> dict[str, Any]:
         "privacy": asdict(result.privacy) | {"not_covered": NOT_COVERED} if result.privacy else None,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("fedbnsl", "numpy")}},
     }
+
+
+def posterior_config(found: GraphPosterior) -> dict[str, Any]:
+    """What `config.json` has of a posterior, whose graphs are in a file of their own."""
+    own = {name: getattr(found, name) for name in ("why", "how", "bytes_sent")}
+    sampled = found.posterior
+    return own if sampled is None else own | {name: getattr(sampled, name) for name in SAMPLED}
+
+
+SAMPLED = ("graphs", "weighted", "r_hat", "sweeps")
+"""the properties of sampled graphs in `config.json`"""
 
 
 def disclosure(result: RunResult) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from fedbnsl.algorithms.errors import listed, pluralize
 from fedbnsl.algorithms.graphs.compare import summary_graph
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, weighted
 from fedbnsl.algorithms.graphs.strengths import SURE
+from fedbnsl.algorithms.posterior.sampling import AGREEING, CHAINS, Posterior
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
 from fedbnsl.algorithms.statistics.transforms import BY_OTHER_CELLS, FORMULAS
 
@@ -77,6 +78,7 @@ from .tables import (
     format_bytes,
     has_findings,
     own_past_table,
+    posterior_table,
     rows_line,
     shared_edges,
     silo_scores,
@@ -906,6 +908,74 @@ def _confidence_details(result: RunResult) -> Iterator[str]:
     )
 
 
+POSTERIOR_BESIDE_RESAMPLES = (
+    "The probability of an edge is not its strength over resamples: a probability says how much the data support the "
+    "edge, under the assumptions of the score; a strength says in how many graphs learned from other rows this learner "
+    "would find it."
+)
+
+
+def _posterior(result: RunResult) -> Iterator[Block]:
+    found = result.graph_posterior
+    if not found.how and not found.why:
+        return
+    yield Heading("How sure: the posterior over graphs")
+    if found.posterior is None:
+        yield Paragraph(_no_posterior(result))
+        return
+    yield Paragraph(
+        f"{pluralize(found.posterior.graphs, 'DAG')} were sampled in proportion to how well they explain the data "
+        f"({found.how}), by partitions of the variables in {CHAINS} chains (Kuipers & Moffa 2017). "
+        f"{_chains(found.posterior)} Before the data, all numbers of parents of a variable were equally probable. "
+        "Directions rest on conditional independences and background knowledge alone, also if the learner used more. "
+        "The probabilities hold if relations are of the kind that the score assumes, and no common cause is unmeasured."
+    )
+    yield note(POSTERIOR_BESIDE_RESAMPLES)
+    yield posterior_table(result) or Paragraph("No sampled graph has an edge.")
+    effects = (
+        " The effect is the change of the second variable by one unit of the first, over all graphs: zero in graphs "
+        "without a path, and in the others drawn from its posterior given the graph."
+    )
+    yield note(
+        "“Edge” is the probability of the edge in the direction shown, “joined” that of an edge in either direction, "
+        "and “path” that the first variable is a cause of the second, directly or through others."
+        f"{effects * found.posterior.weighted} posterior.csv has all pairs, and posterior_graphs.csv the graphs."
+    )
+
+
+def _chains(found: Posterior) -> str:
+    if found.agree:
+        return f"The chains agree (R̂ = {found.r_hat:.3f})."
+    return (
+        f"The chains do not agree (R̂ = {found.r_hat:.3g}, more than {AGREEING}): the probabilities are rough, as the "
+        "graphs of different chains differ."
+    )
+
+
+def _no_posterior(result: RunResult) -> str:
+    return f"There is no posterior over graphs: {result.graph_posterior.why}."
+
+
+def _posterior_lines(result: RunResult) -> Iterator[str]:
+    found = result.graph_posterior
+    if found.why:
+        yield _no_posterior(result)
+    if found.posterior is None:
+        return
+    pairs = found.posterior.joined[np.triu_indices(len(result.structure.variables), 1)]
+    yield (
+        f"posterior over graphs: {found.posterior.graphs} DAGs, on average {found.posterior.edges.sum():.3g} edges; "
+        f"{pluralize(int((pairs >= 0.9).sum()), 'pair')} joined with probability .9 or more, "
+        f"{int((pairs >= 0.5).sum())} with .5 or more"
+    )
+    if not found.posterior.agree:
+        yield _chains(found.posterior)
+
+
+def _posterior_file(write: Callable[[Posterior], str]) -> Callable[[RunResult], FileContent]:
+    return lambda result: write(result.graph_posterior.posterior) if result.graph_posterior.posterior else None
+
+
 def _convergence(result: RunResult) -> Iterator[Block]:
     if len(result.rounds) > 1:
         yield Heading("Convergence")
@@ -1093,6 +1163,16 @@ SECTIONS = (
         _confidence_lines,
         _confidence_details,
         files={"averaged.csv": _averaged_csv},
+        specialist=True,
+    ),
+    Section(
+        "posterior",
+        _posterior,
+        _posterior_lines,
+        files={
+            "posterior.csv": _posterior_file(files.posterior_csv),
+            "posterior_graphs.csv": _posterior_file(files.posterior_graphs_csv),
+        },
         specialist=True,
     ),
     Section(

@@ -215,6 +215,30 @@ def frequent_edges(strengths: Strengths, least: float) -> Iterator[Edge]:
         yield Edge(names[i], names[j], None, None, TAIL, ARROW, "learned", k + 1)
 
 
+# The posterior over graphs.
+
+
+def posterior_table(result: RunResult) -> ReportTable | None:
+    """A row for each pair that the graph or enough of the sampled graphs join, the most probable first; None if empty.
+
+    The direction is the more probable one.
+    """
+    found = result.graph_posterior.posterior
+    if found is None:
+        return None
+    names, learned = found.variables, result.structure.adjacency
+    shown = np.triu((found.joined >= MIN_STRENGTH) | learned | learned.T, 1)
+    ordered = sorted(np.argwhere(shown).tolist(), key=lambda pair: -found.joined[*pair])
+    rows = []
+    for one, other in ordered:
+        i, j = (one, other) if found.edges[one, other] >= found.edges[other, one] else (other, one)
+        shares = (float(share[i, j]) for share in (found.edges, found.joined, found.paths))
+        joined = "yes" if learned[i, j] or learned[j, i] else None
+        rows.append((f"{names[i]} → {names[j]}", *shares, *(found.effect_quantiles(i, j) or ()), joined))
+    effects = ("effect", "from", "to") if found.weighted else ()
+    return ReportTable(("pair", "edge", "joined", "path", *effects, "joined in the graph"), rows) if rows else None
+
+
 # The silos.
 
 

@@ -228,6 +228,9 @@ CASES = {
         {"algorithm": "fed-pc"},
     ),
     "bootstrap": Case(3, 5, (3, 5), lambda done: strengths(done).structures, more=SUM),
+    "posterior": Case(
+        0, 150, (None, 150), lambda done: done.result.metrics.get("posterior"), more={"algorithm": "secure-boss"}
+    ),
     "held_out": Case(False, True, (0, 3), lambda done: len(done.result.held_out.by_silo), more=SUM),
     "tune": Case("", "alpha=.01,.3", (0, 2), tuned_candidates, more={"algorithm": "fed-pc"}),
     "tune_by": Case(
@@ -247,6 +250,7 @@ CASES = {
     "out": Case("here", "there", ("here", "there"), lambda done: done.folder.name, more=SUM),
     "name": Case("mine", "yours", ("mine", "yours"), config("name"), more=SUM),
     "federation": Case(None, "f.toml", (True, "--federation needs the engine prefect"), lambda done: True, more=SUM),
+    "platform": Case(None, "flower", (True, "--platform flower needs --federation"), lambda done: True, more=SUM),
     "register_as": Case(None, "ours", (True, "--register needs the engine prefect"), lambda done: True, more=SUM),
     "silos": Case((), ("lab", "clinic"), (ALL, FEW), rows_of, more=SUM),
     "allow_cyclic_truth": Case(
