@@ -13,5 +13,16 @@ STEPS: dict[str, Entry] = {
         kinds=("continuous", "mixed"),
         takes=("empty cells",),
     ),
+    "doubly-robust": Entry(
+        releases=lambda broadcast: "contrasts" if broadcast.fitted else "Newton terms",
+        summary="after a run with labels: doubly robust effects, from models of treatment and outcome",
+        source="ours; Robins, Rotnitzky & Zhao 1994, Chernozhukov et al. 2018",
+        disclosure="likelihood, gradient and Hessian of six regressions without the intercept, on halves of the rows, "
+        "four to eight times; then the number of rows, sums of effects and of their squares, and how many rows have "
+        "little overlap, in all and by level of a label; always masked",
+        maker=lazy_factory("effects.doubly_robust:DoublyRobust"),
+        kinds=("discrete", "mixed"),
+        takes=("empty cells",),
+    ),
 }
 """exchanges outside of runs, for the effects of a finished run"""

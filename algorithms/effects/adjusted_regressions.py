@@ -1,15 +1,7 @@
 """Adjusted regressions of one outcome from masked sums over the rows, and the average effects that they give.
 
-If the outcome is a number, its mean is linear in treatment and covariates. If it has two labels, the probability of the
-second label is logistic. Regressors with labels are coded by indicators of their levels except the first. Every silo p
-has its own intercept α_p, so differences between silos do not confound the effect. The silo does not send α_p: it
-maximises the likelihood over α_p for the current slopes β. The profile log-likelihood L(β) = Σ_p max_α L_p(α, β) is a
-sum over silos. Let z be the regressors of a row, π its fitted mean or probability, and z̄ the silo's mean of z weighted
-by w = π(1 − π) (by 1 for numbers). Then the gradient of L and minus the Hessian of L are sums over silos, too:
-
-    Σ (z − z̄)(y − π)   and   Σ w (z − z̄)(z − z̄)ᵀ.
-
-Newton's method with gradient and Hessian ends at the regression of the pooled rows with an indicator for each silo.
+The regressions have an intercept per silo, which the silos do not send (`own_intercepts.py`). Regressors with labels
+are coded by indicators of their levels except the first.
 
 In each round, for each regression with q slopes, a silo sends the likelihood, and q + q(q + 1)/2 numbers for gradient
 and Hessian. If the outcome has labels, it sends 5 + 2q further numbers for each comparison of values a = 0, 1 of the
@@ -35,7 +27,7 @@ Each regression leaves out rows in which one of its cells is empty.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -48,19 +40,7 @@ from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.packing import Block, Packing, from_triangle, triangle
 from .g_formula import risk_difference
 from .linear import MIN_OWN_SHARE, Estimate, quantile
-
-MAX_NEWTON_STEPS = 30
-"""maximum number of Newton steps"""
-MAX_FINAL_STEP = 1e-7
-"""maximum Newton step, in standard errors of one row, of a regression that has converged"""
-MAX_INTERCEPT_STEPS = 100
-"""maximum number of steps for a silo's intercept"""
-FLAT = 1e-6
-"""minimum curvature of a slope as a share of its initial curvature; below, labels count as predicted without error"""
-INTERCEPT_ACCURACY = 1e-13
-"""maximum relative change of a silo's intercept in its last step"""
-ROUNDING = 1e-8
-"""maximum difference that the fixed-point rounding of masked sums may cause between two equal sums"""
+from .own_intercepts import MAX_NEWTON_STEPS, Newton, OwnFit, expit, newton_blocks, newton_units
 
 
 @dataclass(frozen=True)
@@ -116,16 +96,9 @@ class Server:
 
     schema: Schema
     request: Broadcast
-    direction: FloatArray
-    """the last step of the slopes"""
-    likelihood: FloatArray
-    """the greatest log-likelihood of each regression so far, `[m]`"""
-    finished: NDArray[np.bool_]
-    """whether each regression has converged, `[m]`"""
+    newton: Newton
     sums: FloatArray
     """the last sums, divided by all rows; the sums of a finished regression are taken at its final slopes"""
-    first_curvature: FloatArray
-    """the diagonal of minus the Hessian at slopes of zero, of each regression, concatenated"""
 
 
 def start(schema: Schema, outcome: int, questions: Sequence[Question]) -> Server:
@@ -153,8 +126,7 @@ def start(schema: Schema, outcome: int, questions: Sequence[Question]) -> Server
         np.array([one.values for one in questions], np.float64).reshape(-1, 2),
         slopes,
     )
-    m = len(keys)
-    return Server(schema, request, 0 * slopes, np.full(m, -np.inf), np.zeros(m, np.bool_), np.empty(0), 0 * slopes)
+    return Server(schema, request, Newton.begin(len(slopes), len(keys)), np.empty(0))
 
 
 def build(settings: AdjustedRegressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
@@ -165,7 +137,7 @@ def build(settings: AdjustedRegressions) -> FederatedAlgorithm[Server, Silo, Bro
         broadcast=lambda server: server.request,
         part=part,
         aggregate=aggregate,
-        converged=lambda server: bool(server.finished.all()),
+        converged=lambda server: bool(server.newton.finished.all()),
         server_type=Server,
         broadcast_type=Broadcast,
         max_rounds=MAX_NEWTON_STEPS,
@@ -185,11 +157,7 @@ def _packing(coding: Coding, request: Broadcast, r: int) -> Packing:
     k = int((request.comparisons[:, 0] == r).sum()) if coding.discrete[request.outcome] else 0
     return Packing(
         (
-            Block("rows", ()),
-            Block("silos", ()),
-            Block("likelihood", ()),
-            Block("gradient", (q,)),
-            Block("curvature", (q, q), symmetric=True),
+            *newton_blocks(q),
             Block("risks", (k, 2)),
             Block("spread", (k, 3)),
             Block("slopes", (k, 2, q)),
@@ -207,11 +175,7 @@ def _units(schema: Schema, request: Broadcast) -> FloatArray:
         k = packed.blocks[-1].shape[0]
         parts.append(
             packed.pack(
-                rows=1.0,
-                silos=1.0,
-                likelihood=outcome**2,
-                gradient=outcome * own,
-                curvature=np.outer(own, own),
+                **newton_units(outcome, own),
                 risks=np.ones((k, 2)),
                 spread=np.ones((k, 3)),
                 slopes=np.broadcast_to(own, (k, 2, len(own))),
@@ -245,59 +209,34 @@ def _sums_of(silo: Silo, request: Broadcast, r: int, slopes: FloatArray) -> dict
         order = np.random.default_rng([silo.key, treatment, permutation]).permutation(n)
         rows[:, used.index(treatment)] = rows[order, used.index(treatment)]
     subset = coding.subset(used)
-    coded, y = subset.rows(rows[:, :-1]), rows[:, -1]
-    means = coded.mean(axis=0)
-    columns, found = coded - means, {"rows": n, "silos": 1}
-    linear = columns @ slopes
-    if not coding.discrete[outcome]:
-        residuals = y - y.mean() - linear
-        curvature = columns.T @ columns
-        return found | {
-            "likelihood": -0.5 * residuals @ residuals,
-            "gradient": columns.T @ residuals,
-            "curvature": curvature,
-        }
-    own = np.flatnonzero(request.comparisons[:, 0] == r)
-    if y.min() == y.max():
-        return found | {"risks": np.full((len(own), 2), n * y[0])}
-    predictor = linear + _intercept(linear, y)
-    risk = expit(predictor)
-    weight = risk * (1 - risk)
-    centre = weight @ columns / weight.sum()
-    about = columns - centre
-    sums: dict[str, Any] = {
-        "likelihood": -np.logaddexp(0, (1 - 2 * y) * predictor).sum(),
-        "gradient": about.T @ (y - risk),
-        "curvature": (about * weight[:, None]).T @ about,
-    }
+    y = rows[:, -1]
+    fit = OwnFit.of(subset.rows(rows[:, :-1]), y, slopes, labels=bool(coding.discrete[outcome]))
+    sums: dict[str, Any] = dict(fit.sums)
+    own = np.flatnonzero(request.comparisons[:, 0] == r) if fit.labels else np.empty(0, np.int64)
+    if np.isinf(fit.intercept):
+        return sums | {"risks": np.full((len(own), 2), n * y[0])}
     compared = []
     for treated, values in zip(request.comparisons[own, 1].tolist(), request.values[own], strict=True):
         block = subset.blocks[used.index(treated)]
         codes = [value == np.arange(1, len(block) + 1) if coding.discrete[treated] else value for value in values]
-        settings = [code - means[block] - centre[block] for code in codes]
-        compared.append(_compared(about, predictor, slopes, block, settings, float(weight.sum())))
+        settings = [code - fit.means[block] - fit.centre[block] for code in codes]
+        compared.append(_compared(fit, block, settings))
     for name in ("risks", "spread", "slopes") if compared else ():
         sums[name] = np.array([one[name] for one in compared])
-    return found | sums
+    return sums
 
 
-def _compared(
-    about: FloatArray,
-    predictor: FloatArray,
-    slopes: FloatArray,
-    block: NDArray[np.int64],
-    settings: Sequence[FloatArray],
-    precision: float,
-) -> dict[str, FloatArray]:
-    """The sums of a comparison of two `settings` of the columns `block` in the rows `about` `[n, q]`.
+def _compared(fit: OwnFit, block: NDArray[np.int64], settings: Sequence[FloatArray]) -> dict[str, FloatArray]:
+    """The sums of a comparison of two `settings` of the columns `block` in the rows of `fit`.
 
-    `precision` is the sum of w, the precision of the silo's intercept.
+    The precision of the silo's intercept is the sum of w.
     """
+    about, precision = fit.about, float((fit.risk * (1 - fit.risk)).sum())
     risks, steep, gradients = [], [], []
     for setting in settings:
         changed = about.copy()
         changed[:, block] = setting
-        risk = expit(predictor + (changed[:, block] - about[:, block]) @ slopes[block])
+        risk = expit(fit.predictor + (changed[:, block] - about[:, block]) @ fit.slopes[block])
         risks.append(risk)
         steep.append(float((risk * (1 - risk)).sum()))
         gradients.append((risk * (1 - risk)) @ changed)
@@ -307,32 +246,6 @@ def _compared(
         "spread": triangle(np.asarray(spread)),
         "slopes": np.array(gradients),
     }
-
-
-def expit(x: FloatArray) -> FloatArray:
-    """The logistic function, without overflow."""
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
-
-
-def _intercept(linear: FloatArray, y: FloatArray) -> float:
-    """The intercept of greatest likelihood, given the linear predictors `[n]` of rows `y` with both labels.
-
-    The gradient decreases with the intercept, so its sign shows on which side the solution is. This brackets the
-    solution. Steps of Newton's method that leave the bracket are replaced by its middle.
-    """
-    odds = log(y.mean() / (1 - y.mean()))
-    low, high = odds - float(linear.max()), odds - float(linear.min())
-    middle = 0.5 * (low + high)
-    for _ in range(MAX_INTERCEPT_STEPS):
-        risk = expit(middle + linear)
-        gradient, curvature = float((y - risk).sum()), float((risk * (1 - risk)).sum())
-        low, high = (middle, high) if gradient > 0 else (low, middle)
-        step = gradient / curvature if curvature > 0 else np.inf
-        further = middle + step if low <= middle + step <= high else 0.5 * (low + high)
-        if abs(further - middle) <= INTERCEPT_ACCURACY * (1 + abs(middle)):
-            return further
-        middle = further
-    return middle
 
 
 def _parts(server: Server, sums: FloatArray) -> list[tuple[slice, dict[str, FloatArray]]]:
@@ -347,62 +260,11 @@ def _parts(server: Server, sums: FloatArray) -> list[tuple[slice, dict[str, Floa
 
 
 def aggregate(server: Server, replies: Replies[Summand]) -> Server:
-    """The state after a Newton step in each regression; if the likelihood fell, the last step is halved instead.
-
-    If the number of rows has changed, because a silo was lost, the comparison of likelihoods starts again.
-    """
-    slopes, direction = server.request.slopes.copy(), server.direction.copy()
-    likelihood, finished, first = server.likelihood.copy(), server.finished.copy(), server.first_curvature.copy()
-    before = _parts(server, server.sums) if len(server.sums) else []
-    for r, (place, sums) in enumerate(_parts(server, replies.total)):
-        same_rows = bool(before) and abs(float(before[r][1]["rows"] - sums["rows"])) < ROUNDING
-        if not same_rows:
-            likelihood[r], finished[r] = -np.inf, False
-        if finished[r]:
-            continue
-        rise = float(sums["likelihood"]) - likelihood[r]
-        if rise < -ROUNDING * (1 + abs(likelihood[r])):
-            direction[place] *= 0.5
-            slopes[place] -= direction[place]
-            continue
-        likelihood[r] = float(sums["likelihood"])
-        inverse, scale = _inverse(sums["curvature"])
-        direction[place] = inverse @ sums["gradient"]
-        if not before:
-            first[place] = scale**2
-        small = np.abs(direction[place]) * scale <= MAX_FINAL_STEP * sqrt(_noise(server, sums))
-        finished[r] = bool(small.all()) or _separated(server, place, sums)
-        if not finished[r]:
-            slopes[place] += direction[place]
-    return replace(
-        server,
-        request=replace(server.request, slopes=slopes),
-        direction=direction,
-        likelihood=likelihood,
-        finished=finished,
-        sums=replies.total,
-        first_curvature=first,
-    )
-
-
-def _inverse(curvature: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The inverse of a `curvature` `[q, q]`, zero in combinations of columns that do not vary, and its scale `[q]`."""
-    scale = np.sqrt(np.diag(curvature))
-    usable = np.where(scale > 0, scale, 1.0)
-    values, vectors = np.linalg.eigh(curvature / np.outer(usable, usable))
-    inverse = (vectors * np.where(values > MIN_OWN_SHARE, 1 / np.maximum(values, MIN_OWN_SHARE), 0.0)) @ vectors.T
-    return inverse / np.outer(usable, usable), scale
-
-
-def _separated(server: Server, place: slice, sums: dict[str, FloatArray]) -> bool:
-    """Whether the likelihood is flat in a slope at `place`, because risks are near 0 and 1."""
-    return bool((np.diag(sums["curvature"]) < FLAT * server.first_curvature[place]).any())
-
-
-def _noise(server: Server, sums: dict[str, FloatArray]) -> float:
-    """The scale of a squared step: 1 for labels, the residual variance for numbers."""
-    discrete = server.schema.discrete[server.request.outcome]
-    return 1.0 if discrete else max(-2 * float(sums["likelihood"] / sums["rows"]), np.finfo(float).tiny)
+    """The state after a Newton step in each regression."""
+    parts = _parts(server, replies.total)
+    labels = [bool(server.schema.discrete[server.request.outcome])] * len(parts)
+    newton, slopes = server.newton.after(server.request.slopes, parts, labels)
+    return replace(server, request=replace(server.request, slopes=slopes), newton=newton, sums=replies.total)
 
 
 def answers(server: Server, questions: Sequence[Question]) -> list[Estimate | str]:
@@ -428,7 +290,7 @@ def _answer(
     """The estimate for the comparison `number` of regression `r` with these `sums`, or the reason why there is none."""
     schema, coding, slopes = server.schema, coding_of(server.schema), server.request.slopes[place]
     scale = np.sqrt(np.diag(sums["curvature"]))
-    if not server.finished[r] or _separated(server, place, sums):
+    if server.newton.unsolved(r, place, sums):
         return "treatment and covariates predict some labels without error, so that no finite slopes fit best"
     if not scale.all() or np.linalg.eigvalsh(sums["curvature"] / np.outer(scale, scale))[0] < MIN_OWN_SHARE:
         return "within the silos a regressor is constant, or a linear combination of the others"

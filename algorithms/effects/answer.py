@@ -134,6 +134,11 @@ class Effect:
                 "standard_error": one.estimate.standard_error,
                 "odds_ratio": asdict(one.estimate.odds_ratio) if one.estimate.odds_ratio else None,
                 "sensitivity": vars(one.sensitivity) if one.sensitivity else None,
+                "by": [
+                    {"rows": level, "estimate": own.value, "interval": own.interval}
+                    for level, own in one.estimate.groups
+                ],
+                "overlap": vars(one.estimate.overlap) if one.estimate.overlap else None,
             }
             for one in self.candidates
         ]
@@ -250,7 +255,7 @@ class FromMixed:
 
 @dataclass(frozen=True)
 class FromRegressions:
-    """Effects on one outcome from regressions over the rows (`adjusted_regressions.py`)."""
+    """Effects on one outcome from regressions over the rows (`adjusted_regressions.py`, `doubly_robust.py`)."""
 
     label_levels: Mapping[str, tuple[str, ...]]
     outcome: str
@@ -258,6 +263,8 @@ class FromRegressions:
     """by treatment, adjustment set and contrast, the estimate or the reason why there is none"""
     gaps: bool = False
     """whether rows may have empty cells, which are then left out"""
+    doubly_robust: bool = False
+    """whether the treatment was modelled, too (`doubly_robust.py`)"""
     ranges: bool = True
 
     def levels(self, name: str) -> tuple[str, ...]:
@@ -463,7 +470,10 @@ def effect_row(one: Effect) -> tuple[str, str, str, str]:
 
 
 def variability_lines(one: Effect) -> Iterator[str]:
-    """One line each for the posterior over graphs, the variation over resamples, between silos, and the placebos."""
+    """One line each for groups of rows, the posterior over graphs, resamples, silos, and placebos."""
+    for level, own in one.candidates[0].estimate.groups if one.status == "identified" else ():
+        ends = "" if own.interval is None else f", 95 % interval {own.interval[0]:+.4g} to {own.interval[1]:+.4g}"
+        yield f"{level}: {own.value:+.4g}{ends}"
     if one.averaged is not None:
         yield _over_graphs_line(f"averaged over {one.averaged.resamples} graphs of the posterior", one.averaged)
     if one.resampled is not None:

@@ -50,6 +50,16 @@ class OddsRatio:
 
 
 @dataclass(frozen=True)
+class Overlap:
+    """How far the values of a treatment occur among the same covariates, for a doubly robust estimate."""
+
+    silos: int
+    """the silos that have both values of the treatment in enough rows, and took part"""
+    clipped: str
+    """share of the rows whose probability of treatment was clipped, as a class such as `1-5 %`"""
+
+
+@dataclass(frozen=True)
 class Estimate:
     """An estimated effect with its interval and degrees of freedom; the interval is None if it cannot be computed."""
 
@@ -59,6 +69,10 @@ class Estimate:
     degrees: int | None = None
     odds_ratio: OddsRatio | None = None
     """the odds ratio of two probabilities whose difference is the effect, if both are between 0 and 1"""
+    overlap: Overlap | None = None
+    """the overlap, if the estimate is doubly robust"""
+    groups: "tuple[tuple[str, Estimate], ...]" = ()
+    """the estimates among rows such as "stage = ii", for each level of a modifier, if they are requested"""
 
     def scaled(self, factor: float) -> "Estimate":
         """The effect of a change of the treatment by `factor` units."""

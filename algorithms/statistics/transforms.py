@@ -147,7 +147,7 @@ def below_domain(values: FloatArray, transform: str) -> int | None:
 
     The caller handles 0: ln(1 + x) replaces the logarithm of a column with zeros, and time series with 0 are refused.
     """
-    low = np.flatnonzero(values < 0) if transform != NORMAL_SCORES else np.empty(0)
+    low = np.empty(0) if transform in ("none", NORMAL_SCORES) else np.flatnonzero(values < 0)
     return int(low[0]) if len(low) else None
 
 

@@ -118,6 +118,24 @@ Placebos = Annotated[
     ),
 ]
 
+DoublyRobust = Annotated[
+    bool,
+    typer.Option(
+        "--doubly-robust",
+        help="Model the treatment, too: the effect is right if one of the two models is. For a treatment of labels, "
+        "and an outcome of numbers or two labels. Needs --data.",
+    ),
+]
+
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="COLUMN",
+        help="Also estimate the effect by level of this covariate, which has labels. Needs --doubly-robust.",
+    ),
+]
+
 app = typer.Typer(add_completion=False)
 
 
@@ -144,6 +162,8 @@ def effect(
     bootstrap: Resamples = 0,
     by_silo: BySilo = False,
     placebo: Placebos = 0,
+    doubly_robust: DoublyRobust = False,
+    by: By = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the effects as a forest plot: .svg, .png or .pdf.")
     ] = None,
@@ -178,6 +198,8 @@ def effect(
         bootstrap=bootstrap,
         by_silo=by_silo,
         placebo=placebo,
+        doubly_robust=doubly_robust,
+        by=by,
     )
     if picture is not None:
         write_forest(report, picture)

@@ -1,7 +1,8 @@
 """Effects from regressions over the rows of a finished run, in one exchange for all treatments and adjustment sets.
 
 Regressions are needed if second moments do not suffice: for tables of numbers and labels, which can have an outcome
-of two labels, and for tables with empty cells. Placebos also use such regressions.
+of two labels, and for tables with empty cells. Placebos also use such regressions. Doubly robust effects come from an
+exchange of their own, which models the treatment, too.
 """
 
 from collections.abc import Sequence
@@ -9,24 +10,33 @@ from dataclasses import replace
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.effects import doubly_robust
 from fedbnsl.algorithms.effects.adjusted_regressions import AdjustedRegressions, Question, answers, start
 from fedbnsl.algorithms.effects.answer import Effect, FromRegressions, Values, contrasts
 from fedbnsl.algorithms.effects.identification import EffectKind, identify
 from fedbnsl.algorithms.effects.linear import Estimate
 from fedbnsl.algorithms.effects.variability import placebo_of
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 
 from .run_data import RunData
 
 REGRESSIONS = AlgorithmSpec("adjusted-regressions", AdjustedRegressions(masked=True))
+DOUBLY_ROBUST = AlgorithmSpec("doubly-robust", doubly_robust.DoublyRobust(masked=True))
 
 
 def regression_estimator(
-    data: RunData, treatments: Sequence[str], outcome: str, kind: EffectKind, values: Values | None
+    data: RunData,
+    treatments: Sequence[str],
+    outcome: str,
+    kind: EffectKind,
+    values: Values | None,
+    *,
+    robust: bool = False,
+    by: str | None = None,
 ) -> FromRegressions:
-    """The estimator of the effects of `treatments`, one at a time.
+    """The estimator of the effects of `treatments`, one at a time; doubly robust, also by level of `by`, if `robust`.
 
-    Raises `BadInput` for an outcome with more than two labels.
+    Raises `BadInput` for an outcome with more than two labels, and for a doubly robust effect of a number.
     """
     schema, structure = data.rows.schema, data.result.structure
     levels = schema.levels.get(outcome, ())
@@ -34,15 +44,19 @@ def regression_estimator(
         raise BadInput(
             f"--data is for an outcome of numbers or of two labels, and {outcome} has {len(levels)} labels: omit --data"
         )
-    keys, questions = [], []
-    for x in treatments:
-        for one in identify(structure, structure.variables.index(x), structure.variables.index(outcome), kind).sets:
-            covariates = tuple(structure.variables[v] for v in one.covariates)
-            for contrast in contrasts(x, schema.levels.get(x, ()), values) if one.causal else ():
-                keys.append((x, covariates, contrast))
-                questions.append(question(schema, x, covariates, contrast))
-    found = estimates(data, outcome, questions) if questions else []
-    return FromRegressions(schema.levels, outcome, dict(zip(keys, found, strict=True)), schema.gaps)
+    place = {name: number for number, name in enumerate(structure.variables)}
+    keys = [
+        (x, tuple(structure.variables[v] for v in one.covariates), contrast)
+        for x in treatments
+        for one in identify(structure, place[x], place[outcome], kind).sets
+        if one.causal
+        for contrast in contrasts(x, schema.levels.get(x, ()), values)
+    ]
+    questions = [question(schema, *key) for key in keys]
+    found: list[Estimate | str] = []
+    if questions:
+        found = doubly_robust_estimates(data, outcome, questions, by) if robust else estimates(data, outcome, questions)
+    return FromRegressions(schema.levels, outcome, dict(zip(keys, found, strict=True)), schema.gaps, robust)
 
 
 def question(schema: Schema, x: str, covariates: Sequence[str], values: Values) -> Question:
@@ -79,3 +93,39 @@ def estimates(data: RunData, outcome: str, questions: Sequence[Question]) -> lis
     server = start(schema, schema.variables.index(outcome), questions)
     (found,) = data.exchanges([("adjusted-regressions", REGRESSIONS, server)])
     return answers(found.last.server, questions)
+
+
+def doubly_robust_estimates(
+    data: RunData, outcome: str, questions: Sequence[Question], by: str | None
+) -> list[Estimate | str]:
+    """The doubly robust answers to `questions` about `outcome`: estimates, or reasons for no estimate.
+
+    Raises `BadInput` if all treatments have numbers, or if `by` has numbers or is not among the covariates.
+    """
+    schema = data.rows.schema
+    asked = [one for one in questions if schema.variables[one.treatment] in schema.levels]
+    if not asked:
+        treatment = schema.variables[questions[0].treatment]
+        raise BadInput(f"--doubly-robust compares two labels of the treatment, and {treatment} has numbers")
+    modifier = -1 if by is None else _modifier(schema, asked, by)
+    server = doubly_robust.start(schema, schema.variables.index(outcome), asked, modifier)
+    (found,) = data.exchanges([("doubly-robust", DOUBLY_ROBUST, server)])
+    answered = iter(doubly_robust.answers(found.last.server))
+    return [next(answered) if one in asked else "a doubly robust effect compares two labels" for one in questions]
+
+
+def _modifier(schema: Schema, questions: Sequence[Question], by: str) -> int:
+    """The number of the variable `by`; raises `BadInput` unless it has labels and is a covariate of all questions."""
+    if by not in schema.variables:
+        raise BadInput(f"--by {quoted(by)} is no variable of the run: {choices_text(by, schema.variables)}")
+    if by not in schema.levels:
+        raise BadInput(f"--by needs a column of labels, and {by} has numbers")
+    number = schema.variables.index(by)
+    for one in questions:
+        if number not in one.covariates:
+            adjusted = ", ".join(schema.variables[v] for v in one.covariates) or "nothing"
+            treatment = schema.variables[one.treatment]
+            raise BadInput(
+                f"--by {by}: the effect of {treatment} is adjusted for {adjusted}; give one of these columns"
+            )
+    return number

@@ -26,6 +26,7 @@ from fedbnsl.algorithms.effects.answer import (
     effect_of,
     joint_effect_of,
     model_estimator,
+    value_text,
 )
 from fedbnsl.algorithms.effects.identification import EffectKind, identify
 from fedbnsl.algorithms.effects.linear import LEVEL
@@ -50,6 +51,8 @@ def effects(
     bootstrap: int = 0,
     by_silo: bool = False,
     placebo: int = 0,
+    doubly_robust: bool = False,
+    by: str | None = None,
 ) -> EffectReport:
     """The effects of `treatments` on `outcome` in the learned graph, with their assumptions.
 
@@ -71,6 +74,9 @@ def effects(
         The number of resamples of the rows in `data`; the graph is learned again from each of them.
     by_silo, placebo
         Whether the effect is estimated at each silo, too; the number of permutations of the treatment within silos.
+    doubly_robust, by
+        Whether the treatment is modelled, too, so that one of the two models may be wrong; needs `data`. Such an effect
+        is also estimated by level of the covariate `by`.
 
     Raises
     ------
@@ -78,14 +84,21 @@ def effects(
         For unknown variables and values, unsuitable runs, other rows, and impossible combinations of options.
     """
     _check_question(result, treatments, outcome)
-    _check_run(result, from_rows=data is not None)
+    if by is not None and not doubly_robust:
+        raise BadInput("--by is for doubly robust effects: add --doubly-robust")
+    if doubly_robust:
+        _check_doubly_robust(data, checks=bool(bootstrap or by_silo or placebo), joint=joint)
+    _check_run(result, from_rows=data is not None, doubly_robust=doubly_robust)
     _check_variability(result, data, bootstrap, by_silo=by_silo, joint=joint)
     _check_placebo(data, placebo, joint=joint)
     rows = read_run_data(result, data) if data else None
     units = DataUnits.of(result.schema, result.parameters.network if not result.structure.lags else None)
     if len(treatments) == 1:
         values = units.on_model_scale(treatments[0], values)
-    estimator = _from_rows(rows, treatments, outcome, kind, values, joint=joint) if rows else _from_model(result)
+    if rows and doubly_robust:
+        estimator: Estimator = regression_estimator(rows, treatments, outcome, kind, values, robust=True, by=by)
+    else:
+        estimator = _from_rows(rows, treatments, outcome, kind, values, joint=joint) if rows else _from_model(result)
     found = _estimated(result, estimator, treatments, outcome, kind, values, joint=joint)
     if result.graph_posterior.posterior and not joint:
         found = over_posterior(result, estimator, found)
@@ -162,7 +175,17 @@ def _check_placebo(data: Path | None, placebo: int, *, joint: bool) -> None:
         raise BadInput("--placebo takes one treatment at a time")
 
 
-def _check_run(result: RunResult, *, from_rows: bool) -> None:
+def _check_doubly_robust(data: Path | None, *, checks: bool, joint: bool) -> None:
+    """Raise `BadInput` if a doubly robust effect is requested, but cannot be computed."""
+    if data is None:
+        raise BadInput("--doubly-robust needs the run's rows: give --data FOLDER")
+    if joint:
+        raise BadInput("--doubly-robust takes one treatment at a time")
+    if checks:
+        raise BadInput("--doubly-robust has no --bootstrap, --by-silo or --placebo: omit them")
+
+
+def _check_run(result: RunResult, *, from_rows: bool, doubly_robust: bool) -> None:
     """Raise `BadInput` for a run whose graph or model does not give effects."""
     if result.privacy is not None:
         raise BadInput(
@@ -173,10 +196,10 @@ def _check_run(result: RunResult, *, from_rows: bool) -> None:
         raise BadInput(f"{result.name}: a run of time series: effects are computed for independent rows")
     if from_rows and result.schema.kind == "discrete" and result.structure.kind == "pag":
         raise BadInput(f"--data is for tables with numbers, and a PAG has no tables: {ONLY_LABELS}")
-    if from_rows and result.schema.kind == "discrete":
+    if from_rows and result.schema.kind == "discrete" and not doubly_robust:
         raise BadInput(
             "--data is for tables with numbers: for labels alone, the run's probability tables give the effect and "
-            "assume no form; omit --data"
+            "assume no form; omit --data, or add --doubly-robust"
         )
     if from_rows and result.targets:
         raise BadInput(
@@ -258,7 +281,7 @@ def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], 
             "No unmeasured confounding: no variable outside the graph affects both a treatment and the outcome. "
             "The data cannot confirm this."
         )
-    lines += _model_lines(result, estimator, data)
+    lines += _model_lines(result, estimator, estimated, data)
     strengths = [one.candidates[0].sensitivity for one in estimated if one.status == "identified"]
     if len(estimated) == 1 and strengths and strengths[0]:
         one = strengths[0]
@@ -276,7 +299,7 @@ def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], 
     return tuple(lines)
 
 
-def _model_lines(result: RunResult, estimator: Estimator, data: Path | None) -> list[str]:
+def _model_lines(result: RunResult, estimator: Estimator, found: Sequence[Effect], data: Path | None) -> list[str]:
     """The source of the numbers, and the assumed form of effects."""
     interval = f"{100 * LEVEL:g} % intervals"
     if isinstance(estimator, FromMixed):
@@ -291,7 +314,7 @@ def _model_lines(result: RunResult, estimator: Estimator, data: Path | None) -> 
             f"proportions in {estimator.rows:,} rows. No form of effects is assumed."
         ]
     if isinstance(estimator, FromRegressions):
-        return _regression_lines(result, estimator)
+        return _regression_lines(result, estimator, found)
     assert isinstance(estimator, FromMoments)
     moments = estimator.moments
     independent = "independent " * (result.independent_share < 1)
@@ -314,9 +337,18 @@ def _model_lines(result: RunResult, estimator: Estimator, data: Path | None) -> 
     return lines
 
 
-def _regression_lines(result: RunResult, estimator: FromRegressions) -> list[str]:
+def _regression_lines(result: RunResult, estimator: FromRegressions, found: Sequence[Effect]) -> list[str]:
     """The assumptions behind effects from adjusted regressions."""
-    if estimator.levels(estimator.outcome):
+    silos = pluralize(len(result.schema.silos), "silo")
+    if estimator.doubly_robust:
+        lines = [
+            "Form: one of two models is right: the log odds of the treatment are linear in the covariates, or, with "
+            "either value of the treatment, the mean of the outcome is (of labels, the log odds). The effect is the "
+            "average over all rows with one of the two compared labels.",
+            *_overlap_lines(found, len(result.schema.silos)),
+        ]
+        method = "averages over half of the rows each, by models of the other half; 95 % intervals of Student's t"
+    elif estimator.levels(estimator.outcome):
         lines = [
             "Form: the log odds of the outcome are linear in treatment and covariates, with an intercept per silo. The "
             "probability of the outcome is averaged over all rows, with the treatment set to each of the two values. "
@@ -326,11 +358,26 @@ def _regression_lines(result: RunResult, estimator: FromRegressions) -> list[str
     else:
         lines = ["Linearity: effects are linear, and the same in all silos and for all values of the covariates."]
         method = "least squares; 95 % intervals of Student's t"
-    silos = pluralize(len(result.schema.silos), "silo")
-    lines.append(f"Source: a regression with an intercept per silo over the rows of {silos}, by masked sums: {method}.")
+    models = "six regressions" if estimator.doubly_robust else "a regression"
+    lines.append(f"Source: {models} with an intercept per silo over the rows of {silos}, by masked sums: {method}.")
     if estimator.gaps:
         lines.append(
             "Rows with an empty cell in treatment, outcome or covariates are left out: valid if, given the covariates "
             "and the treatment, missingness does not depend on the outcome."
         )
+    return lines
+
+
+def _overlap_lines(found: Sequence[Effect], silos: int) -> list[str]:
+    """For each effect, the share of rows with little overlap, and the silos that do not take part."""
+    lines = []
+    for one in found:
+        overlaps = [own.estimate.overlap for own in one.candidates if own.estimate.overlap]
+        for overlap in dict.fromkeys(overlaps):
+            missing = silos - overlap.silos
+            too_few = f"; {pluralize(missing, 'silo')} with too few rows of a value left out" if missing else ""
+            lines.append(
+                f"Overlap of {one.treatment}, {' → '.join(map(value_text, one.values))}: the probability of treatment "
+                f"was clipped to between .01 and .99 in {overlap.clipped} of the rows{too_few}."
+            )
     return lines

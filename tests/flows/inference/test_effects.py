@@ -274,12 +274,76 @@ class TestRegressions:
         assert every["sex"].status == "identified"
         assert found.effect("t", "ill", data=folder).effects[0].status == "zero"
 
+    @pytest.mark.parametrize("outcome", ["ill", "t"])
+    def test_doubly_robust_effects_agree_with_regressions_where_both_models_are_right(self, capsys, of_both, outcome):
+        folder, found = of_both
+        own = found.effect("drug", outcome, data=folder)
+        other = found.effect("drug", outcome, data=folder, doubly_robust=True)
+        error = other.effects[0].candidates[0].estimate.standard_error
+        assert own.effects[0].candidates[0].covariates == other.effects[0].candidates[0].covariates
+        assert abs(own.value - other.value) < error
+        words = ("--treatment", "drug", "--outcome", outcome, "--data", folder, "--doubly-robust")
+        code, said, err = run(capsys, "effect", found.folder, *words)
+        assert code == 0, err
+        for part in (f"{other.value:+.4g}, 95 % interval", "one of two models is right", "in under 1 % of the rows"):
+            assert part in said
+        code, said, _ = run(capsys, "effect", found.folder, *words, "--json")
+        (adjusted,) = json.loads(said)["effects"][0]["adjustment_sets"]
+        assert adjusted["overlap"] == {"silos": 3, "clipped": "under 1 %"}
+
+    def test_doubly_robust_effects_of_all_causes_that_have_labels(self, capsys, of_both):
+        folder, found = of_both
+        alone = found.effect("drug", "t", data=folder, doubly_robust=True)
+        code, said, err = run(
+            capsys, "effect", found.folder, "--all", "--outcome", "t", "--data", folder, "--doubly-robust"
+        )
+        assert code == 0, err
+        assert f"total effect of drug: no → yes on mean of t: {alone.value:+.4g}, 95 % interval" in said
+        assert "total effect of z: 0 → 1 on mean of t: not identified" in said
+        assert "it cannot be estimated: a doubly robust effect compares two labels" in said
+
+    def test_doubly_robust_effects_by_level_of_a_covariate(self, capsys, of_labels, tmp_path_factory):
+        folder = next(tmp_path_factory.getbasetemp().glob("data*/labels"))
+        words = ("--treatment", "x", "--outcome", "y", "--data", folder, "--doubly-robust")
+        one = of_labels.effect("x", "y", data=folder, doubly_robust=True, by="w").effects[0]
+        groups = dict(one.candidates[0].estimate.groups)
+        assert groups["w = yes"].value == pytest.approx(0.3, abs=3 * groups["w = yes"].standard_error)
+        assert groups["w = no"].value == pytest.approx(0.15, abs=3 * groups["w = no"].standard_error)
+        code, said, err = run(capsys, "effect", of_labels.folder, *words, "--by", "w")
+        assert code == 0, err
+        assert f"  w = yes: {groups['w = yes'].value:+.4g}, 95 % interval" in said
+        code, said, err = run(capsys, "effect", of_labels.folder, *words, "--by", "y")
+        assert (code, said, err.count("\n")) == (2, "", 1)
+        assert "--by y: the effect of x is adjusted for" in err
+
+    def test_doubly_robust_effects_of_labels_alone(self, of_labels, tmp_path_factory):
+        """The tables give the g-formula, which assumes no form; the model of the treatment is right."""
+        folder = next(tmp_path_factory.getbasetemp().glob("data*/labels"))
+        own, other = of_labels.effect("x", "y"), of_labels.effect("x", "y", data=folder, doubly_robust=True)
+        assert set(other.effects[0].candidates[0].covariates) == {"z", "w"}
+        assert abs(own.value - other.value) < 0.3 * other.effects[0].candidates[0].estimate.standard_error
+
     def test_what_is_refused(self, capsys, of_both, of_labels):
         folder, found = of_both
         for words, said in {
             ("--treatment", "z", "--outcome", "stage"): "stage has 3 labels: omit --data",
             ("--treatment", "z", "--outcome", "t", "--by-silo"): "--by-silo is for runs of numbers",
             ("--treatment", "z", "--treatment", "drug", "--outcome", "t"): "joint interventions are for numbers",
+            ("--treatment", "z", "--outcome", "t", "--doubly-robust"): "two labels of the treatment, and z has numbers",
+            ("--treatment", "drug", "--outcome", "t", "--by", "stage"): "--by is for doubly robust effects",
+            ("--treatment", "drug", "--outcome", "t", "--doubly-robust", "--by", "z"): "--by needs a column of labels",
+            ("--treatment", "drug", "--outcome", "t", "--doubly-robust", "--by", "zz"): "--by 'zz' is no variable",
+            ("--treatment", "drug", "--outcome", "stage", "--doubly-robust"): "stage has 3 labels: omit --data",
+            (
+                "--treatment",
+                "drug",
+                "--outcome",
+                "t",
+                "--doubly-robust",
+                "--placebo",
+                "3",
+            ): "has no --bootstrap, --by-silo",
+            ("--treatment", "drug", "--treatment", "z", "--outcome", "t", "--doubly-robust"): "one treatment at a time",
         }.items():
             code, out, err = run(capsys, "effect", found.folder, *words, "--data", folder)
             assert (code, out, err.count("\n")) == (2, "", 1)
@@ -375,6 +439,10 @@ WRONG = {
     ),
     "fewer than none": (["--outcome", "y", "--treatment", "x", "--placebo", "-1"], "--placebo is -1: it must be 1 or"),
     "resamples without rows": (["--outcome", "y", "--treatment", "x", "--bootstrap", "9"], "--bootstrap needs the run"),
+    "models without rows": (
+        ["--outcome", "y", "--treatment", "x", "--doubly-robust"],
+        "--doubly-robust needs the run's",
+    ),
     "silos without rows": (["--outcome", "y", "--treatment", "x", "--by-silo"], "--by-silo needs the run's rows"),
     "a picture of another kind": (["--outcome", "y", "--treatment", "x", "--picture", "a.txt"], "a picture ends in"),
     "unknown treatment": (["--treatment", "xx", "--outcome", "y"], "treatment 'xx' is no variable of the run: did you"),
@@ -422,8 +490,9 @@ def test_runs_without_a_model_or_with_an_epsilon_have_no_effects(capsys, study, 
     private = fedbnsl.learn(study, epsilon=50.0, out=tmp_path / "private", engine="inline")
     with pytest.raises(BadInput, match="the run has an ε"):
         private.effect("x", "y")
-    with pytest.raises(BadInput, match="the run has an ε"):
-        private.effect("x", "y", data=study)
+    for further in ({}, {"doubly_robust": True}):
+        with pytest.raises(BadInput, match="the run has an ε"):
+            private.effect("x", "y", data=study, **further)
 
 
 @pytest.fixture(scope="module")
