@@ -253,9 +253,7 @@ def one_to_one_pairs(pairs: Sequence[tuple[str, str]]) -> Finding:
     sentence = ", ".join(f"{first} and {second}" for first, second in pairs[:5])
     more = f", and {len(pairs) - 5} more pairs" * (len(pairs) > 5)
     sentence = f"Each of {sentence}{more} determines the other: the data cannot distinguish A → B from B → A."
-    return Finding(
-        ONE_TO_ONE, sentence, f"Learn again with --ignore {pairs[0][1]}, or drop another one of each pair."
-    )
+    return Finding(ONE_TO_ONE, sentence, f"Learn again with --ignore {pairs[0][1]}, or drop another one of each pair.")
 
 
 class Compared(Protocol):
