@@ -348,6 +348,8 @@ def ran(regime: Regime, seed: int, algorithm: str = "auto", **options: Any) -> R
     if result.confidence is not None:
         strong = np.triu(joined & (result.confidence.strengths.strength > 0.9))
         arrows = (strong | strong.T) & graph & ~graph.T & (result.confidence.strengths.direction >= 0.8)
+        for source, target in result.doubted:
+            arrows[data.schema.variables.index(source), data.schema.variables.index(target)] = False
     in_class = cpdag(graph) if result.structure.kind == "dag" else graph
     return Ran(
         seed,
@@ -402,6 +404,12 @@ def set_aside() -> None:
 def log_ratios() -> None:
     """The advice on shares of a whole, followed on the same rows."""
     shown("regimes-log-ratios", {"compositional": REGIMES["compositional"]}, SEEDS, transform="log-ratio")
+
+
+def strengths() -> None:
+    """Strengths and directions by 30 resamples."""
+    small = {label: regime for label, regime in REGIMES.items() if regime.variables == D}
+    shown("regimes-strengths", small, SEEDS[:3], bootstrap=30)
 
 
 @dataclass(frozen=True)
@@ -562,6 +570,7 @@ if __name__ == "__main__":
         "regimes": regimes,
         "set-aside": set_aside,
         "log-ratios": log_ratios,
+        "strengths": strengths,
         "series": over_time,
         "rows": rows_by_variable,
         "alarms": alarms,

@@ -150,7 +150,7 @@ class Entry:
     scores_tables: bool = False
     """whether it compares scores of summed count tables, whose margins over common variables must then be equal"""
     one_sum: Callable[[Any], bool] = lambda settings: False
-    """(settings) -> whether, for numbers without empty cells, the sum of the first exchange determines the graph or its
+    """(settings) -> whether, for numbers without empty cells, the sum of the first exchange determines a DAG or its
     equivalence class"""
     server_settings: tuple[str, ...] = ()
     """the settings that only the server uses, so that a silo's reply to a request does not depend on them"""

@@ -60,7 +60,6 @@ ALGORITHMS: dict[str, Entry] = {
         disclosure="sums only: second moments of its numbers and of the indicators of its labels, once",
         maker=lazy_factory("moments.fed_bfci:FedBfci"),
         kinds=("continuous", "mixed"),
-        one_sum=lambda settings: True,
         server_settings=("alpha", "orientation", "depth", "max_sets", "price"),
         takes=("empty cells", "rows in passes"),
     ),

@@ -39,6 +39,7 @@ from ..options.learn import (
     Columns,
     LearnOptions,
     LearnSettings,
+    Platform,
     SmallCells,
     TuneBy,
 )
@@ -168,7 +169,7 @@ class LearnKeywords(TypedDict, total=False):
     name: str | None
     register_as: str | None
     federation: str | None
-    platform: str | None
+    platform: Platform | None
     silos: Columns
     small_silos: SmallSilos
     quorum: int | None

@@ -47,6 +47,7 @@ Algorithm = Annotated[
 ]
 
 Columns = tuple[str, ...]
+Platform = Literal["flower", "nvflare", "vantage6"]
 NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 MIN_GRAPHS = 100
 """minimum number of graphs from the posterior, for probabilities with a standard error of at most 5 %"""
@@ -190,7 +191,7 @@ class LearnOptions(Options):
     """Also register the model in MLflow under this name, as a new version with the alias 'current'."""
     federation: Annotated[str | None, OnCommandLine(value="FILE")] = None
     """The coordinator's federation.toml, for silos on their owners' machines; default: workers on this machine."""
-    platform: Annotated[Literal["flower", "nvflare", "vantage6"] | None, OnCommandLine(value="NAME")] = None
+    platform: Annotated[Platform | None, OnCommandLine(value="NAME")] = None
     """Reach the silos of the federation over a platform, in place of the relay of the coordinator."""
     silos: Annotated[Columns, CommaSeparated, OnCommandLine(value="NAMES")] = ()
     """Silos to include, separated by commas; all others are excluded."""

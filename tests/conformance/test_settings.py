@@ -218,7 +218,7 @@ NOT_SEEN: dict[str, set[str]] = {
     "secure-sum": {"max_parents"},
     "dp-covariance": {"center", "center_series"},
     "secure-linear": {"patience", "starts", "agreeing_starts"},
-    "fed-bfci": {"starts"},
+    "fed-bfci": {"patience", "starts", "agreeing_starts"},
     "secure-additive": {
         "patience",
         "starts",

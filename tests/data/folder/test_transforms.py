@@ -78,7 +78,9 @@ def test_labels_and_unknown_columns_cannot_be_transformed(study):
     for name in ("sex", "gone"):
         with pytest.raises(BadInput, match=f"--transform: '{name}' is not a column of numbers"):
             study(reading=Reading(transforms=((name, "log"),)))
-    with pytest.raises(BadInput, match="transform: 'income': 'cube' is not 'normal-scores', 'log', 'sqrt' or 'none'"):
+    with pytest.raises(
+        BadInput, match="transform: 'income': 'cube' is not 'normal-scores', 'log-ratio', 'log', 'sqrt' or 'none'"
+    ):
         study({"transform": {"income": "cube"}})
 
 

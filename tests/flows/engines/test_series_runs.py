@@ -61,7 +61,7 @@ def test_a_run_leaves_all_its_files(series, capsys):
     assert "the silos' own structures: " in out
     folder = Path("r")
     assert {path.name for path in folder.iterdir()} == {*FILES} - {
-        *("model.bif", "averaged.csv", "changes.csv"),
+        *("model.bif", "averaged.csv", "changes.csv", "posterior.csv", "posterior_graphs.csv"),
         *("intensities.csv", "delays.png"),  # of event sequences
         "targets.csv",  # of experiments whose targets are not known
     }

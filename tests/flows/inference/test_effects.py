@@ -60,7 +60,7 @@ def finished(study, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def of_labels(tmp_path_factory):
+def labels(tmp_path_factory):
     rng = np.random.default_rng(1)
     z = rng.integers(0, 2, 6000)
     x = (rng.random(6000) < 0.25 + 0.5 * z).astype(int)
@@ -68,10 +68,14 @@ def of_labels(tmp_path_factory):
     w = (rng.random(6000) < 0.5).astype(int)
     y = np.where(w == 1, y, (rng.random(6000) < 0.2 + 0.5 * y).astype(int))
     table = pd.DataFrame({"y": y, "z": z, "w": w, "x": x}).replace({0: "no", 1: "yes"})
-    folder = write(tmp_path_factory.mktemp("data") / "labels", {"a": table[:1500], "b": table[1500:]}, "discrete")
+    return write(tmp_path_factory.mktemp("data") / "labels", {"a": table[:1500], "b": table[1500:]}, "discrete")
+
+
+@pytest.fixture(scope="module")
+def of_labels(labels, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "labels"
     known = {"required_arcs": "z->x,x->y,z->y"}
-    return fedbnsl.learn(folder, "secure-boss", out=out, engine="inline", small_cells="keep", **known)
+    return fedbnsl.learn(labels, "secure-boss", out=out, engine="inline", small_cells="keep", **known)
 
 
 def pooled_slope(tables, y, regressors):
@@ -302,10 +306,9 @@ class TestRegressions:
         assert "total effect of z: 0 → 1 on mean of t: not identified" in said
         assert "it cannot be estimated: a doubly robust effect compares two labels" in said
 
-    def test_doubly_robust_effects_by_level_of_a_covariate(self, capsys, of_labels, tmp_path_factory):
-        folder = next(tmp_path_factory.getbasetemp().glob("data*/labels"))
-        words = ("--treatment", "x", "--outcome", "y", "--data", folder, "--doubly-robust")
-        one = of_labels.effect("x", "y", data=folder, doubly_robust=True, by="w").effects[0]
+    def test_doubly_robust_effects_by_level_of_a_covariate(self, capsys, of_labels, labels):
+        words = ("--treatment", "x", "--outcome", "y", "--data", labels, "--doubly-robust")
+        one = of_labels.effect("x", "y", data=labels, doubly_robust=True, by="w").effects[0]
         groups = dict(one.candidates[0].estimate.groups)
         assert groups["w = yes"].value == pytest.approx(0.3, abs=3 * groups["w = yes"].standard_error)
         assert groups["w = no"].value == pytest.approx(0.15, abs=3 * groups["w = no"].standard_error)
@@ -316,10 +319,9 @@ class TestRegressions:
         assert (code, said, err.count("\n")) == (2, "", 1)
         assert "--by y: the effect of x is adjusted for" in err
 
-    def test_doubly_robust_effects_of_labels_alone(self, of_labels, tmp_path_factory):
+    def test_doubly_robust_effects_of_labels_alone(self, of_labels, labels):
         """The tables give the g-formula, which assumes no form; the model of the treatment is right."""
-        folder = next(tmp_path_factory.getbasetemp().glob("data*/labels"))
-        own, other = of_labels.effect("x", "y"), of_labels.effect("x", "y", data=folder, doubly_robust=True)
+        own, other = of_labels.effect("x", "y"), of_labels.effect("x", "y", data=labels, doubly_robust=True)
         assert set(other.effects[0].candidates[0].covariates) == {"z", "w"}
         assert abs(own.value - other.value) < 0.3 * other.effects[0].candidates[0].estimate.standard_error
 
