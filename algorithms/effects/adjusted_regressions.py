@@ -40,7 +40,7 @@ from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.packing import Block, Packing, from_triangle, triangle
 from .g_formula import risk_difference
 from .linear import MIN_OWN_SHARE, Estimate, quantile
-from .own_intercepts import MAX_NEWTON_STEPS, Newton, OwnFit, expit, newton_blocks, newton_units
+from .own_intercepts import MAX_NEWTON_STEPS, Newton, OwnFit, Silo, expit, newton_blocks, newton_units
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,6 @@ class Question:
     covariates: tuple[int, ...]
     values: tuple[float, float]
     permutation: int = 0
-
-
-@dataclass(frozen=True)
-class Silo:
-    """A silo's rows `[n_rows, d]`, the schema, and the key of its permutations."""
-
-    table: FloatArray
-    schema: Schema
-    key: int
 
 
 @dataclass(frozen=True)
@@ -198,9 +189,7 @@ def part(silo: Silo, request: Broadcast) -> FloatArray:
 def _sums_of(silo: Silo, request: Broadcast, r: int, slopes: FloatArray) -> dict[str, Any]:
     """The sums of regression `r` over the silo's complete rows at these `slopes`; {} if there are no such rows."""
     coding, outcome, used = coding_of(silo.schema), request.outcome, np.flatnonzero(request.regressors[r]).tolist()
-    family = silo.table[:, [*used, outcome]]
-    empty = np.isnan(family) | ((family < 0) & silo.schema.discrete[[*used, outcome]])
-    rows = family[~empty.any(axis=1)]
+    rows = silo.complete_rows([*used, outcome])
     n = len(rows)
     if not n:
         return {}

@@ -39,7 +39,7 @@ from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.packing import Packing, packing
 from .adjusted_regressions import Question
 from .linear import Estimate, Overlap, quantile
-from .own_intercepts import MAX_NEWTON_STEPS, Newton, OwnFit, newton_blocks, newton_units
+from .own_intercepts import MAX_NEWTON_STEPS, Newton, OwnFit, Silo, newton_blocks, newton_units
 
 CLIP = 0.01
 """smallest probability of either value of the treatment by which a row is weighted"""
@@ -57,15 +57,6 @@ class DoublyRobust(Settings):
 
     masked: bool = False
     """always mask the replies, even if the run does not"""
-
-
-@dataclass(frozen=True)
-class Silo:
-    """A silo's rows `[n_rows, d]`, the schema, and the key of its folds."""
-
-    table: FloatArray
-    schema: Schema
-    key: int
 
 
 @dataclass(frozen=True)
@@ -203,9 +194,8 @@ def compared(silo: Silo, request: Broadcast, k: int) -> ComparedRows:
     """The rows of question `k`, with their folds: of each value, every other row of a random order."""
     treatment, coding = int(request.treatments[k]), coding_of(silo.schema)
     used = np.flatnonzero(request.covariates[k]).tolist()
-    family = silo.table[:, [*used, treatment, request.outcome]].astype(np.float64)
-    empty = np.isnan(family) | ((family < 0) & silo.schema.discrete[[*used, treatment, request.outcome]])
-    rows = family[~empty.any(axis=1) & np.isin(family[:, -2], request.values[k])]
+    complete = silo.complete_rows([*used, treatment, request.outcome])
+    rows = complete[np.isin(complete[:, -2], request.values[k])]
     treated = rows[:, -2] == request.values[k, 1]
     rng, folds = np.random.default_rng([silo.key, treatment]), np.zeros(len(rows), np.int64)
     for value in np.sort(request.values[k]):  # the folds are the same if the values are exchanged

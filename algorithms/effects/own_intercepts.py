@@ -18,7 +18,7 @@ from math import inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.schema import FloatArray
+from ..core.schema import FloatArray, Schema
 from ..statistics.packing import Block
 from .linear import MIN_OWN_SHARE
 
@@ -34,6 +34,21 @@ INTERCEPT_ACCURACY = 1e-13
 """maximum relative change of a silo's intercept in its last step"""
 ROUNDING = 1e-8
 """maximum difference that the fixed-point rounding of masked sums may cause between two equal sums"""
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's rows `[n_rows, d]`, the schema, and the key of what the silo draws."""
+
+    table: FloatArray
+    schema: Schema
+    key: int
+
+    def complete_rows(self, columns: Sequence[int]) -> FloatArray:
+        """The rows of these `columns` without an empty cell, `[n, columns]`."""
+        family = self.table[:, columns].astype(np.float64)
+        empty = np.isnan(family) | ((family < 0) & self.schema.discrete[columns])
+        return np.asarray(family[~empty.any(axis=1)])
 
 
 def newton_blocks(q: int) -> tuple[Block, ...]:
