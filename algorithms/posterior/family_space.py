@@ -67,7 +67,7 @@ def family_space(
 ) -> FamilySpace:
     """The candidates of each variable: required parents, `neighbours` `[d, d]`, then the greatest `strength` `[d, d]`.
 
-    `neighbours` has the pairs that a search joined; `strength[u, v]` says how much u alone tells about v. Parents that
+    `neighbours` has the pairs that a search joined; `strength[u, v]` is how strongly v depends on u alone. Parents that
     background knowledge excludes are left out. There are fewer than `max_candidates` candidates if the table of all
     families would be too large.
     """

@@ -170,7 +170,7 @@ def _start(structure: Structure) -> NDArray[np.bool_]:
 
 
 def _linear_strength(R: FloatArray) -> FloatArray:
-    """How much u tells about v, `[d, d]`: its better rank by correlation and by partial correlation given the rest."""
+    """How strongly v depends on u, `[d, d]`: the larger rank of u, by correlation or by partial correlation."""
     ranks = []
     for matrix in (R, np.linalg.inv(R)):
         size = np.abs(matrix) / np.sqrt(np.outer(np.diag(matrix), np.diag(matrix)))

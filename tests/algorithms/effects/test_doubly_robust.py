@@ -258,7 +258,7 @@ class TestExchange:
         assert not FIXED_SUMS & set(kinds)
 
     def test_the_last_sum_has_five_numbers_for_each_question(self):
-        """Nothing of a row, a fold or a silo is in it."""
+        """No number in it belongs to a single row, fold or silo."""
         _, last = asked(tables_of(), Y, [QUESTION] * 2)
         assert last.server.effects.shape == (10,)
         assert len(NAMES) == last.server.request.covariates.shape[1]

@@ -101,6 +101,15 @@ def test_the_advice_on_rows_from_elsewhere_leads_to_the_graph():
     assert findings.ROWS_ELSEWHERE not in named(advised)
 
 
+def test_no_weights_of_the_silos_own_are_tried_for_rows_from_elsewhere(capsys):
+    """Such rows look like weights that differ, but a search by the silos' own scores would take long and not help."""
+    result = learn(data_of(5, strange=0.03), bootstrap=0, parameters=False, progress=True).result
+    said = capsys.readouterr().err
+    assert findings.ROWS_ELSEWHERE in named(result)
+    assert "checking errors" in said
+    assert "trying weights of the silos' own" not in said
+
+
 def test_effects_of_repeated_rows_have_the_intervals_of_rows_that_occur_once():
     """600 rows five times are 600 rows: their intervals are √5 times as wide as those of 3,000 rows."""
     ends = {}
