@@ -4,6 +4,7 @@ A request of another party can make the child use all memory it may have, or nev
 next child continues from the journals on disk. The supervisor itself handles no request.
 """
 
+import contextlib
 import os
 import resource
 import signal
@@ -37,7 +38,8 @@ def supervise(memory_bytes: int, log: Callable[[str], None]) -> None:
             return
 
         def forward(number: int, frame: object, child: int = child) -> None:
-            os.kill(child, number)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+                os.kill(child, number)
 
         for number in before:
             signal.signal(number, forward)

@@ -13,6 +13,7 @@ from typing import Any
 from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, foreign_text
 from fedbnsl.tasks.fork_server import THREADS
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_SECONDS = 5.0
 """maximum time in seconds for an orderly shutdown of connections, which can block if the other side does not answer"""
 
@@ -32,16 +33,20 @@ def run_until_signal(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 async def _cancel_on_signals(serving: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.ensure_future(serving)
+    task, loop = asyncio.ensure_future(serving), asyncio.get_running_loop()
 
-    def stop() -> None:
-        task.cancel()
+    def stop(number: int, frame: object) -> None:
+        # The group and the supervisor both send the signal. With a handler of the loop, which ends with the loop, the
+        # second one would end this process before it says that it has stopped.
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        loop.call_soon_threadsafe(task.cancel)
         last = threading.Timer(GRACE_SECONDS, _exit_now)
         last.daemon = True
         last.start()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
+    for number in SIGNALS:
+        signal.signal(number, stop)
     await task
 
 
