@@ -232,6 +232,8 @@ class Regime:
     silos: int = SILOS
     hidden: int = 0
     """number of hidden common causes of three variables each"""
+    change: Callable[[FederatedData, int], FederatedData] = lambda data, seed: data
+    """what happens to the silos' tables at last"""
     clean: bool = False
     """whether a linear model holds, so that no finding is right"""
 
@@ -308,7 +310,7 @@ def drawn(regime: Regime, seed: int) -> FederatedData:
     X = X * 10.0 ** rng.uniform(-1, 1, d) if regime.units else X
     tables = dict(zip(silo_names(regime.silos), dealt(X, regime.silos, rng), strict=True))
     names = tuple(f"v{place:03d}" for place in rng.permutation(d))
-    return FederatedData(continuous(tables, names), tables, Structure(names, weights))
+    return regime.change(FederatedData(continuous(tables, names), tables, Structure(names, weights)), seed)
 
 
 @dataclass(frozen=True)
@@ -393,6 +395,34 @@ def regimes() -> None:
     """The default on every regime."""
     ran(REGIMES["additive, tanh"], 1)  # loads compiled code
     shown("regimes", REGIMES, SEEDS)
+
+
+@dataclass(frozen=True)
+class WithFarCell:
+    """A regime in which one cell is moved by a number of standard deviations of its column and silo."""
+
+    by: float
+
+    def __call__(self, data: FederatedData, seed: int) -> FederatedData:
+        """`data` with the moved cell."""
+        rng, tables = np.random.default_rng([seed, 8]), dict(data.tables)
+        silo = list(tables)[rng.integers(len(tables))]
+        X = tables[silo] = tables[silo].copy()
+        row, column = rng.integers(X.shape[0]), rng.integers(X.shape[1])
+        X[row, column] += self.by * X[:, column].std()
+        return replace(data, tables=tables)
+
+
+def cells() -> None:
+    """One wrong cell among 80,000, and heavy tails, in which far numbers are none: by default, and with all kept."""
+    regimes = {
+        f"one cell moved by {by:g} standard deviations": Regime(change=WithFarCell(by)) for by in (30, 1e3, 1e5, 1e7)
+    }
+    for label in ("linear, t3 errors", "linear, log-normal errors", "linear, errors without a variance"):
+        regimes[label] = REGIMES[label]
+    shown("regimes-cells", regimes, SEEDS, bootstrap=0)
+    kept = ",".join(f"v{place:03d}=none" for place in range(D))
+    shown("regimes-cells-kept", regimes, SEEDS, bootstrap=0, transform=kept)
 
 
 def set_aside() -> None:
@@ -568,6 +598,7 @@ def alarms() -> None:
 if __name__ == "__main__":
     tables = {
         "regimes": regimes,
+        "cells": cells,
         "set-aside": set_aside,
         "log-ratios": log_ratios,
         "strengths": strengths,

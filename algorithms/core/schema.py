@@ -127,7 +127,7 @@ Kind = Literal["continuous", "discrete", "mixed", "time-series", "events"]
 EVENT_COLUMNS = ("device", "time", "event", "start", "end")
 """columns of a table of events: number of the device (from 0), time, index of the event's type, and start and end of
 the observation window"""
-Transform = Literal["log", "log1p", "sqrt", "anscombe", "normal-scores", "log-ratio"]
+Transform = Literal["log", "log1p", "sqrt", "anscombe", "normal-scores", "log-ratio", "bounded"]
 """the transform of a column of numbers at each silo before learning (`statistics/transforms.py`)"""
 
 

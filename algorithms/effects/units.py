@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.schema import FloatArray, Schema, Transform
 from ..parameters.networks import Network
-from ..statistics.transforms import BY_OTHER_CELLS, apply, inverse
+from ..statistics.transforms import SCORES, apply, inverse
 from .answer import Effect, InUnits, Values, contrasts
 
 SAMPLED_ROWS = 4000
@@ -33,7 +33,7 @@ class Scale:
     @property
     def score(self) -> str:
         """The name of a value that cannot be computed back, such as a normal score; else empty."""
-        return BY_OTHER_CELLS.get(self.transform, "") if self.transform else ""
+        return SCORES.get(self.transform, "") if self.transform else ""
 
     @property
     def is_transformed(self) -> bool:

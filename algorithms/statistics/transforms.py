@@ -1,4 +1,4 @@
-"""Transforms of columns inside a silo, before anything is summed: logarithms, roots, normal scores, log-ratios.
+"""Transforms of columns inside a silo, before anything is summed: logarithms, roots, scores, log-ratios, bounds.
 
 Linear and Gaussian learners lose edges if a column is a monotone distortion of a variable whose relations to the others
 are linear. Each silo removes the distortion locally by ln x, the square root of a count (Anscombe 1948), or normal
@@ -9,6 +9,11 @@ knows the transform of each column (`Schema.transforms`), and parameters are on 
 Shares of a whole add up to a constant, so each depends on all others. Their ratios do not depend on the whole
 (Aitchison 1982). Each share is divided by the median share of its row, which most parts leave as it is, whereas the
 usual geometric mean of the row changes with every part.
+
+One wrong number can ruin every sum (ours; `benchmarks/regimes.py --table cells`). A number is far if its distance from
+the median is more than `FAR` times that within which 99 % of the numbers lie. A far number with no other far number in
+its row is moved to this distance, and so is any number beyond `BEYOND` times it, which fixed-point sums could not hold.
+A far number that is no mistake is usually not alone: it moves the effects of its variable as well, and stays.
 
 - `apply` transforms one column of numbers. An empty cell stays empty, equal cells stay equal, and the order of cells is
   kept.
@@ -24,6 +29,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema, Transform
 from ..errors import BadInput, quoted
@@ -31,10 +37,13 @@ from .moments import MappedPasses, Table, thin_rows
 
 NORMAL_SCORES: Transform = "normal-scores"
 LOG_RATIO: Transform = "log-ratio"
+BOUNDED: Transform = "bounded"
 MIN_PARTS = 6
 """minimum number of columns whose shares can be compared with the median share of the row"""
-BY_OTHER_CELLS = {NORMAL_SCORES: "normal score", LOG_RATIO: "log-ratio"}
-"""the transforms that also depend on other cells and have no inverse, each with the name of a transformed number"""
+SCORES = {NORMAL_SCORES: "normal score", LOG_RATIO: "log-ratio"}
+"""the transforms that have no inverse, each with the name of a transformed number"""
+BY_OTHER_CELLS = SCORES | {BOUNDED: "bounded number"}
+"""the transforms that also depend on other cells, each with the name of a transformed number"""
 FORMULAS: Mapping[Transform, str] = {
     "log": "ln x",
     "log1p": "ln(1 + x)",
@@ -42,6 +51,7 @@ FORMULAS: Mapping[Transform, str] = {
     "anscombe": "√(x + 3/8)",
     "normal-scores": "normal scores of each silo",
     "log-ratio": "ln(x / median of the row)",
+    "bounded": "x, with a bound for numbers far from all others",
 }
 """the transforms, as results state them"""
 REFERENCE_ROWS = 1 << 17
@@ -55,8 +65,11 @@ def apply(values: FloatArray, transform: Transform, reference: FloatArray | None
 
     For ln(1 + x) and roots, numbers below 0 are replaced by 0. For ln x, numbers below `SMALLEST` are replaced by
     `SMALLEST`. Normal scores rank cells among the cells of `reference`, by default of `values`. For log-ratios, the
-    result is ln x, and numbers below half the smallest positive number of `reference` are replaced by it.
+    result is ln x, and numbers below half the smallest positive number of `reference` are replaced by it. A bound
+    depends on the rest of the row, so the result is x.
     """
+    if transform == BOUNDED:
+        return values
     if transform == LOG_RATIO:
         known = values if reference is None else reference
         positive = known[known > 0]
@@ -83,10 +96,13 @@ def _normal_scores(values: FloatArray, reference: FloatArray) -> FloatArray:
 
 
 def inverse(values: FloatArray, transform: Transform) -> FloatArray:
-    """The numbers `[n_rows]` whose transforms are `values`; raises `ValueError` for transforms by other cells.
+    """The numbers `[n_rows]` whose transforms are `values`; raises `ValueError` for a transform without an inverse.
 
-    For all transforms but ln x, values below the transform of 0 give 0, so a count is at least 0.
+    A number within its bound is its own transform. For roots and ln(1 + x), values below the transform of 0 give 0, so
+    a count is at least 0.
     """
+    if transform == BOUNDED:
+        return values
     if transform == "log":
         return np.asarray(np.exp(values))
     if transform == "log1p":
@@ -95,7 +111,7 @@ def inverse(values: FloatArray, transform: Transform) -> FloatArray:
         return np.asarray(np.maximum(values, 0.0) ** 2)
     if transform == "anscombe":
         return np.asarray(np.maximum(np.maximum(values, 0.0) ** 2 - 3 / 8, 0.0))
-    raise ValueError("a transform by other cells has no inverse")
+    raise ValueError("scores have no inverse")
 
 
 def transformed(table: Table, schema: Schema, silo: str) -> Table:
@@ -139,7 +155,52 @@ def _rows(rows: FloatArray, chosen: Mapping[int, Transform], reference: FloatArr
         known = ~np.isnan(logarithms).all(axis=1)
         logarithms[known] -= np.nanmedian(logarithms[known], axis=1, keepdims=True)
         out[:, parts] = logarithms
+    bounded = [v for v, one in chosen.items() if one == BOUNDED]
+    if bounded:
+        out[:, bounded] = _bounded(rows, reference)[:, bounded]
     return out
+
+
+TYPICAL = 0.99
+"""share of the numbers of a column that are its typical numbers"""
+MIN_TYPICAL = 20
+"""minimum number of numbers of a column that show what is typical"""
+FAR, BEYOND = 10.0, 1000.0
+"""multiples of the greatest distance of typical numbers from the median; beyond the second, a number is never kept"""
+NEAR = 3.0
+"""multiple of this distance within which all other numbers of a row must be for a far number to be alone"""
+
+
+def _typical(sample: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The median of each column of `sample` `[n_rows, d]`, and the greatest distance of its typical numbers from it.
+
+    The distance is infinite in a column in which it would be zero, so that no number of such a column is far.
+    """
+    known = np.where(np.isnan(sample).all(axis=0), 0.0, sample)
+    centre = np.nanmedian(known, axis=0)
+    distance = np.nanquantile(np.abs(known - centre), TYPICAL, axis=0, method="lower")
+    return centre, np.where(distance > 0, distance, np.inf)
+
+
+def has_far_numbers(sample: FloatArray, low: FloatArray, high: FloatArray) -> NDArray[np.bool_]:
+    """Whether each column with this `sample` `[n_rows, d]`, minimum `low` and maximum `high` `[d]` has far numbers.
+
+    Columns with fewer numbers than `MIN_TYPICAL` have none.
+    """
+    if len(sample) < MIN_TYPICAL:
+        return np.zeros(sample.shape[1], np.bool_)
+    centre, distance = _typical(sample)
+    enough = (~np.isnan(sample)).sum(axis=0) >= MIN_TYPICAL
+    return np.asarray(enough & (np.fmax(high - centre, centre - low) > FAR * distance))
+
+
+def _bounded(rows: FloatArray, reference: FloatArray) -> FloatArray:
+    """`rows` `[n_rows, d]` with bounds for numbers that are far from the other numbers of their column and row."""
+    centre, distance = _typical(reference)
+    multiples = np.nan_to_num(np.abs(rows - centre) / distance)
+    others = np.partition(multiples, -2, axis=1)[:, -2:-1] if rows.shape[1] > 1 else np.zeros((len(rows), 1))
+    wrong = ((multiples > FAR) & (others < NEAR)) | (multiples > BEYOND)
+    return np.where(wrong, centre + np.sign(rows - centre) * np.where(wrong, distance, 0.0), rows)
 
 
 def below_domain(values: FloatArray, transform: str) -> int | None:
@@ -147,7 +208,7 @@ def below_domain(values: FloatArray, transform: str) -> int | None:
 
     The caller handles 0: ln(1 + x) replaces the logarithm of a column with zeros, and time series with 0 are refused.
     """
-    low = np.empty(0) if transform in ("none", NORMAL_SCORES) else np.flatnonzero(values < 0)
+    low = np.empty(0) if transform in ("none", NORMAL_SCORES, BOUNDED) else np.flatnonzero(values < 0)
     return int(low[0]) if len(low) else None
 
 

@@ -36,7 +36,7 @@ from .harmonise import OTHERS, Recode, Scale
 
 ABOUT = "about.json"
 ColumnKind = Literal["continuous", "discrete", "count"]
-RequestedTransform = Literal["normal-scores", "log-ratio", "log", "sqrt", "none"]
+RequestedTransform = Literal["normal-scores", "log-ratio", "log", "sqrt", "bounded", "none"]
 Text = Annotated[str, Field(min_length=1)]
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
@@ -502,6 +502,14 @@ class Declared:
         own = dict(self.reading.transforms) | dict(self.transforms)
         default = self.reading.transform
         return own.get(name, None if default == "none" else default)
+
+    @property
+    def bounds_far_numbers(self) -> bool:
+        """Whether columns with far numbers get a bound.
+
+        They do not if outliers are set aside, nor with an ε, because cells would then decide about the transform.
+        """
+        return self.reading.outliers == "keep" and not self.reading.private
 
     def keeps(self, name: str) -> bool:
         """Whether to read a column. `only` does not leave out the times and names of series, or columns of events."""

@@ -21,8 +21,18 @@ import numpy as np
 from fedbnsl.algorithms.core.schema import FloatArray, Schema, Transform
 from fedbnsl.algorithms.errors import BadInput, listed, quoted
 from fedbnsl.algorithms.privacy.disclosure_control import share_class
-from fedbnsl.algorithms.statistics.moments import chunks, thin_rows
-from fedbnsl.algorithms.statistics.transforms import LOG_RATIO, MIN_PARTS, NORMAL_SCORES, below_domain, domain_fault
+from fedbnsl.algorithms.statistics.moments import Table, chunks, thin_rows
+from fedbnsl.algorithms.statistics.transforms import (
+    BOUNDED,
+    FAR,
+    LOG_RATIO,
+    MIN_PARTS,
+    NORMAL_SCORES,
+    TYPICAL,
+    below_domain,
+    domain_fault,
+    has_far_numbers,
+)
 
 from ..federated import FederatedData
 from .about import Declared, Reading, declarations
@@ -384,12 +394,32 @@ def transforms_of(
         requested = declared.transform_of(name)
         if requested is None and name in counts:
             found[name] = "log1p" if counts[name] == "log1p" else "anscombe"
+        elif requested is None and declared.bounds_far_numbers and silos_with_far_numbers(column):
+            found[name] = BOUNDED
         elif requested is not None and requested != "none":
-            if column.negative and requested != "normal-scores":
+            if column.negative and requested not in (NORMAL_SCORES, BOUNDED):
                 raise BadInput(f"{place}: column {quoted(name)}: it has numbers below 0, which have no {requested}")
             found[name] = "log1p" if requested == "log" and column.zeros else requested
     check_parts(found, place)
     return found
+
+
+def silos_with_far_numbers(column: JointColumn) -> list[str]:
+    """The silos at which a number of `column` is far from all others."""
+    return [silo for silo, part in column.parts.items() if part.far]
+
+
+def bounded_notes(transforms: Mapping[str, Transform], numbers: Mapping[str, JointColumn]) -> tuple[str, ...]:
+    """A note on the columns of `numbers` that have a bound because some silos have far numbers."""
+    bounded = {name: silos_with_far_numbers(numbers[name]) for name, one in transforms.items() if one == BOUNDED}
+    found = [f"{name} ({listed(silos)})" for name, silos in bounded.items() if silos]
+    if not found:
+        return ()
+    return (
+        f"far numbers: some numbers of {listed(found)} are more than {FAR:g} times as far from the median as "
+        f"{TYPICAL:.0%} of the numbers; those that are alone in their row, as mistakes are, are moved to the bound of "
+        f"these {TYPICAL:.0%}; --transform {next(name for name in bounded if bounded[name])}=none keeps them",
+    )
 
 
 def with_declared_transforms(schema: Schema, declared: Declared) -> Schema:
@@ -431,7 +461,7 @@ def skewed_columns(
     found: dict[str, Transform] = {}
     for name, column in numbers.items():
         shape = column.majority(lambda part: part.shape, NORMAL_SCORES)
-        if shape and name not in transforms and declared.transform_of(name) is None:
+        if shape and transforms.get(name, BOUNDED) == BOUNDED and declared.transform_of(name) is None:
             found[name] = "log" if shape == "log" and not (column.negative or column.zeros) else NORMAL_SCORES
     return found
 
@@ -452,7 +482,7 @@ def scales_of(schema: Schema, new: Schema) -> dict[str, Any]:
 
 
 def with_transforms(data: FederatedData, reading: Reading) -> FederatedData:
-    """`data` whose schema has the requested transforms, and suggests transforms of other skewed columns.
+    """`data` whose schema has the requested transforms, bounds of far numbers, and suggestions for skewed columns.
 
     Raises `BadInput` for a transform of a column that has labels or does not exist, and of numbers below its domain.
     """
@@ -462,26 +492,27 @@ def with_transforms(data: FederatedData, reading: Reading) -> FederatedData:
         return data
     parts: dict[str, dict[str, ColumnProfile]] = {name: {} for name in names}
     for silo, table in data.tables.items():
-        sample = thin_rows(table, SAMPLED_ROWS)
-        sample = sample[:: max(1, len(sample) // SAMPLED_ROWS)]
-        columns = sample[:, [schema.variables.index(name) for name in names]].astype(np.float64)
-        lows = reduce(np.fmin, (np.fmin.reduce(rows, axis=0) for rows in chunks(table))) if requested else None
-        for v, (name, shape) in enumerate(zip(names, suggested_transforms(columns), strict=True)):
-            low = columns[:, v] if lows is None else lows[schema.variables.index(name)]
-            parts[name][silo] = ColumnProfile(
-                0,
-                len(table) if isinstance(table, np.ndarray) else table.shape[0],
-                0,
-                whole=False,
-                negative=bool(np.any(low < 0)),
-                zeros=int(np.any(low == 0)),
-                shape=shape,
-            )
+        for name, one in zip(names, _shapes(table, [schema.variables.index(name) for name in names]), strict=True):
+            # In a series, a number that is alone in its row may move the rows after it.
+            parts[name][silo] = replace(one, far=one.far and schema.kind != "time-series")
     declared = declarations({"kind": "mixed"}, reading)
     numbers = {name: joint_column(part) for name, part in parts.items()}
     transforms = transforms_of("data", numbers, {}, declared)
     skewed = skewed_columns(numbers, transforms, declared)
-    return replace(data, schema=replace(schema, transforms=transforms, skewed=skewed))
+    notes = (*data.notes, *bounded_notes(transforms, numbers))
+    return replace(data, schema=replace(schema, transforms=transforms, skewed=skewed), notes=notes)
+
+
+def _shapes(table: Table, numbers: Sequence[int]) -> Iterator[ColumnProfile]:
+    """What decides transforms of the columns `numbers` of `table` `[n_rows, d]`, which is already read."""
+    sample = thin_rows(table, SAMPLED_ROWS)
+    sample = sample[:: max(1, len(sample) // SAMPLED_ROWS), numbers].astype(np.float64)
+    low = reduce(np.fmin, (np.fmin.reduce(rows, axis=0) for rows in chunks(table)))[numbers]
+    high = reduce(np.fmax, (np.fmax.reduce(rows, axis=0) for rows in chunks(table)))[numbers]
+    facts = zip(suggested_transforms(sample), has_far_numbers(sample, low, high).tolist(), low.tolist(), strict=True)
+    for shape, far, least in facts:
+        negative, zeros = least < 0, int(least == 0)
+        yield ColumnProfile(0, table.shape[0], 0, whole=False, negative=negative, zeros=zeros, shape=shape, far=far)
 
 
 def check_series_domains(path: Path, variables: tuple[str, ...], values: FloatArray, declared: Declared) -> None:

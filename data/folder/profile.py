@@ -74,6 +74,8 @@ class ColumnProfile:
     """whether a number is below 0"""
     shape: Literal["", "log", "normal-scores"] = ""
     """the transform that would make the numbers nearly symmetric; empty if they need no transform"""
+    far: bool = False
+    """whether a number is far from all others (`statistics/transforms.py`)"""
     counted: Literal["", "anscombe", "log1p"] = ""
     """the coding of the numbers if they look like counts, else empty"""
     unit: str | None = None

@@ -9,7 +9,7 @@ from fedbnsl.algorithms.privacy.disclosure_control import share_class
 
 from .about import Declared
 from .cells import MAX_CODES
-from .joint_columns import Columns, JointColumn, label_notes, mark_notes
+from .joint_columns import Columns, JointColumn, bounded_notes, label_notes, mark_notes
 from .series import TIME
 from .tally import MAX_COLUMNS, MAX_PROFILED_COLUMNS
 
@@ -47,6 +47,7 @@ def table_notes(
     return (
         *notes,
         *_zeros(schema, columns),
+        *bounded_notes(schema.transforms, columns),
         *label_notes(schema, columns, declared),
         *mark_notes(schema, columns, declared),
     )

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput, quoted
-from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
+from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault, has_far_numbers
 
 from .about import Declared
 from .batches import PlaceOf
@@ -302,6 +302,7 @@ class ColumnTally:
             beyond=size is not None and beyond(np.abs([self.low, self.high])),
             negative=negative,
             shape="normal-scores" if shape and negative else shape,
+            far=bool(has_far_numbers(self.sample[1][:, None], *np.array([[self.low], [self.high]]))[0]),
             counted=count_transform(*distinct) if self.whole else "",
         )
 

@@ -42,6 +42,7 @@ REQUESTED: dict[str, RequestedTransform] = {
     "sqrt": "sqrt",
     "normal-scores": "normal-scores",
     "log-ratio": "log-ratio",
+    "bounded": "bounded",
 }
 """for each transform, the option that requests it; `anscombe` has no option, because it is the default for counts"""
 MOMENTS = AlgorithmSpec("regressions", Regressions(center=True, masked=True))

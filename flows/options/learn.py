@@ -124,8 +124,9 @@ class LearnOptions(Options):
     difference: bool = False
     """Time series: learn from the differences of consecutive rows, for series with a unit root."""
     transform: Annotated[str, OnCommandLine(value="NAME|COLUMN=NAME")] = "none"
-    """Transform of numbers inside each silo: normal-scores, log-ratio (shares of a whole), log, sqrt or none, for all
-    columns or for single ones, such as 'size=log'."""
+    """Transform of numbers inside each silo: normal-scores, log-ratio (shares of a whole), log, sqrt, bounded (moves
+    single numbers that are far from all others; the default where a silo has such numbers) or none, for all columns or
+    for single ones, such as 'size=log'."""
     targets: Annotated[TargetsFile, OnCommandLine(value="FILE|none|unknown")] = None
     """CSV file with columns silo, variable: the variables that an experiment has set in each silo; none: treat all data
     as observational; unknown: find the variables whose mechanisms have changed; default: the targets in about.json."""

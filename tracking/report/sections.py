@@ -25,7 +25,7 @@ from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, weighted
 from fedbnsl.algorithms.graphs.strengths import SURE
 from fedbnsl.algorithms.posterior.sampling import AGREEING, CHAINS, Posterior
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
-from fedbnsl.algorithms.statistics.transforms import BY_OTHER_CELLS, FORMULAS
+from fedbnsl.algorithms.statistics.transforms import FORMULAS, SCORES
 
 from ..comparison import COUNTED
 from ..kept_files import with_format
@@ -276,9 +276,9 @@ def _graph_of_rows(result: RunResult) -> Iterator[Block]:
 
 def _scales_of_effects(transforms: Mapping[str, Transform]) -> str:
     """Sentences on the scales of effects on or of transformed variables."""
-    back = [name for name, one in transforms.items() if one not in BY_OTHER_CELLS]
+    back = [name for name, one in transforms.items() if one not in SCORES]
     text = f" Effects on or of {', '.join(back)} are computed back to the units of the data." * bool(back)
-    for transform in BY_OTHER_CELLS:
+    for transform in SCORES:
         names = [name for name, one in transforms.items() if one == transform]
         text += f" {', '.join(names)}: effects are in {FORMULAS[transform]}." * bool(names)
     return text

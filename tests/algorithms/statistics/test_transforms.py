@@ -11,6 +11,8 @@ from fedbnsl.algorithms.statistics.outliers import without_far_cells
 from fedbnsl.algorithms.statistics.transforms import (
     FORMULAS,
     apply,
+    has_far_numbers,
+    inverse,
     transform_gain,
     transformed,
 )
@@ -112,3 +114,57 @@ def test_log_ratios_do_not_depend_on_the_whole_and_zeros_stay_smallest():
     assert table[0, 0] == table[0].min()
     parts[1, 1] = np.nan
     assert np.isnan(transformed(parts, schema, "a")[1]).tolist() == [False, True, *[False] * 4]
+
+
+def bounded(table, **options):
+    """The columns a and b of a table with a third column c, which has no bound."""
+    schema = Schema(("a", "b", "c"), {"s": table.shape[0]}, transforms={"a": "bounded", "b": "bounded"}, **options)
+    return transformed(table, schema, "s")
+
+
+def test_a_far_number_is_bounded_if_it_is_alone_in_its_row():
+    table = np.random.default_rng(3).normal(size=(2000, 3))
+    centre = np.median(table, axis=0)
+    typical = np.quantile(np.abs(table - centre), 0.99, axis=0, method="lower")
+    table[5, 0] = centre[0] - 11 * typical[0]  # far, and alone
+    table[6, 0] = centre[0] - 9 * typical[0]  # not far
+    table[7, 0], table[7, 2] = centre[0] + 50 * typical[0], centre[2] + 3.5 * typical[2]  # far, and not alone
+    table[8, :2] = 1e9  # not alone, and beyond what any distribution has
+    table[9, 2] = 1e9  # in a column without a bound
+    table[10, 0] = np.nan
+    found = bounded(table)
+    changed = (found != table) & ~np.isnan(table)
+    assert sorted(map(tuple, np.argwhere(changed).tolist())) == [(5, 0), (8, 0), (8, 1)]
+    expected = [centre[0] - typical[0], centre[0] + typical[0], centre[1] + typical[1]]
+    np.testing.assert_allclose(found[changed], expected, rtol=0.05)
+    assert np.isnan(found[10, 0])
+
+
+def test_bounds_in_passes_are_those_in_memory():
+    table = np.random.default_rng(4).standard_t(1.2, size=(400, 3))
+    table[3, 1] = np.nan
+    found = bounded(table)
+    assert 0 < (found != table)[~np.isnan(table)].sum() < 40
+    np.testing.assert_array_equal(np.concatenate(list(bounded(Passes(table)))), found)
+
+
+def test_a_single_column_has_a_bound():
+    table = np.random.default_rng(5).normal(size=(100, 1))
+    table[2] = 1e6
+    found = transformed(table, Schema(("a",), {"s": 100}, transforms={"a": "bounded"}), "s")
+    assert found.max() < 5
+
+
+def test_what_is_far_depends_on_what_is_typical():
+    rng = np.random.default_rng(6)
+    sample = np.column_stack([rng.normal(size=300), rng.normal(size=300), np.zeros(300), np.full(300, np.nan)])
+    low, high = np.array([-15.0, -40.0, -1e9, -1e9]), np.array([15.0, 3.0, 1e9, 1e9])
+    assert has_far_numbers(sample, low, high).tolist() == [False, True, False, False]
+    assert not has_far_numbers(sample[:19], low, high).any()
+    assert has_far_numbers(sample[:20], low, high).tolist() == [False, True, False, False]
+    assert not has_far_numbers(np.where(np.arange(300)[:, None] < 19, sample, np.nan), low, high).any()
+
+
+def test_a_bounded_number_is_its_own_inverse():
+    values = np.array([-3.0, 1e12])
+    assert inverse(apply(values, "bounded"), "bounded").tolist() == values.tolist()

@@ -1,6 +1,7 @@
 """Transforms and counts in a folder: how they are chosen for all silos alike, and which are refused."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -79,7 +80,7 @@ def test_labels_and_unknown_columns_cannot_be_transformed(study):
         with pytest.raises(BadInput, match=f"--transform: '{name}' is not a column of numbers"):
             study(reading=Reading(transforms=((name, "log"),)))
     with pytest.raises(
-        BadInput, match="transform: 'income': 'cube' is not 'normal-scores', 'log-ratio', 'log', 'sqrt' or 'none'"
+        BadInput, match="transform: 'income': 'cube' is not 'normal-scores', 'log-ratio', 'log', 'sqrt', 'bounded' or 'none'"
     ):
         study({"transform": {"income": "cube"}})
 
@@ -146,3 +147,36 @@ def test_the_option(given, found):
 def test_an_invalid_option_is_refused(given, fault):
     with pytest.raises(BadInput, match=fault):
         parse_transforms(given)
+
+
+def test_a_column_with_a_far_number_gets_a_bound_and_a_note_says_where(study, tmp_path):
+    assert study(size=(160, 1e6)).transforms["size"] == "bounded"
+    (note,) = [one for one in read_folder(tmp_path).notes if one.startswith("far numbers:")]
+    assert "some numbers of size (b) are" in note
+    (option,) = re.findall(r"--transform (\S+) keeps", note)
+    kept = Reading(transforms=parse_transforms(option)[1])
+    assert "size" not in read_schema(tmp_path, kept).transforms
+    assert not any("far numbers" in one for one in read_folder(tmp_path, kept).notes)
+
+
+@pytest.mark.parametrize("option", [{"outliers": "set-aside"}, {"transforms": (("size", "normal-scores"),)}])
+def test_a_far_number_that_something_else_treats_gets_no_bound(study, tmp_path, option):
+    study(size=(160, 1e6))
+    if option.get("outliers") and read_schema(tmp_path).streamed:
+        return
+    assert read_schema(tmp_path, Reading(**option)).transforms.get("size") != "bounded"
+
+
+def test_with_an_epsilon_no_cell_decides_about_a_bound(study):
+    about = {
+        "kind": "mixed",
+        "columns": dict.fromkeys(("calls", "rare", "visits", "income", "size", "age"), "continuous"),
+        "levels": {"ward": [*map(str, range(7))], "sex": ["f", "m"]},
+    }
+    assert study(about, Reading(private=True), size=(160, 1e6)).transforms == {}
+
+
+def test_a_bounded_column_is_still_examined_for_skew(study):
+    schema = study(income=(160, 1e12))
+    assert schema.transforms["income"] == "bounded"
+    assert schema.skewed == {"income": "log"}
