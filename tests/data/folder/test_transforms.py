@@ -80,7 +80,8 @@ def test_labels_and_unknown_columns_cannot_be_transformed(study):
         with pytest.raises(BadInput, match=f"--transform: '{name}' is not a column of numbers"):
             study(reading=Reading(transforms=((name, "log"),)))
     with pytest.raises(
-        BadInput, match="transform: 'income': 'cube' is not 'normal-scores', 'log-ratio', 'log', 'sqrt', 'bounded' or 'none'"
+        BadInput,
+        match="transform: 'income': 'cube' is not 'normal-scores', 'log-ratio', 'log', 'sqrt', 'bounded' or 'none'",
     ):
         study({"transform": {"income": "cube"}})
 
