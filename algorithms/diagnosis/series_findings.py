@@ -28,6 +28,8 @@ MIN_MEAN_ROWS = 40
 """minimum mean number of rows of a series for the test for random walks"""
 UNIT_ROOT, SLOW = "unit root", "slow series"
 """the names of the findings on random walks, and on series that are too short for a decision"""
+SEASON = "season"
+"""the name of the finding on seasons"""
 CHANGE = "weights change"
 """the name of the finding on weights that change over time"""
 SEGMENTS = (
@@ -46,7 +48,7 @@ def series_findings(server: Server, others: Sequence[Finding] = (), labels: Sequ
     series. Variables with `labels` are not tested, because their states may last long.
     """
     names = server.schema.variables
-    if len(server.within) == len(names) or any(one.name in ("trend", "season") for one in others):
+    if len(server.within) == len(names) or any(one.name in ("trend", SEASON) for one in others):
         return []
     states = np.array(labels, np.bool_)[server.owners] if len(labels) else np.zeros(len(names), np.bool_)
     counted = [silo for silo, there in zip(server.schema.silos, server.counted, strict=True) if there]
@@ -76,11 +78,11 @@ def adjustment_findings(server: Server, others: Sequence[Finding]) -> list[Findi
 
     If the run has subtracted a season, the advice on a further season has a period that is a multiple of both periods.
     """
-    schema, periods = server.schema, server.figures[:, [*SERIES_RULES].index("season"), 0]
+    schema = server.schema
     walks = Adjustment(difference=True)
     removed = {"trend": Adjustment(detrend=True), UNIT_ROOT: walks, SLOW: walks}
-    if any(one.name == "season" for one in others):
-        removed["season"] = Adjustment(period=int(np.nanmax(periods)))
+    if any(one.name == SEASON for one in others):
+        removed[SEASON] = Adjustment(period=season_of(server))
     longest = {silo: max(schema.recorded_stretches(silo), default=0) for silo in schema.silos}
     revised = []
     for one in others:
@@ -97,6 +99,11 @@ def adjustment_findings(server: Server, others: Sequence[Finding]) -> list[Findi
     return revised
 
 
+def season_of(server: Server) -> int:
+    """The longest period that a silo reports for the season of its series, in rows."""
+    return int(np.nanmax(server.figures[:, [*SERIES_RULES].index(SEASON), 0]))
+
+
 def _named(names: Sequence[str], which: NDArray[np.intp]) -> str:
     return ", ".join(names[v] for v in which[:5]) + (f" and {len(which) - 5} more" if len(which) > 5 else "")
 
@@ -108,7 +115,7 @@ def change_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
     removed.
     """
     rest = [one for one in others if one.name != CHANGE]
-    if any(one.name in ("trend", "season", UNIT_ROOT, SLOW) for one in rest):
+    if any(one.name in ("trend", SEASON, UNIT_ROOT, SLOW) for one in rest):
         return [one for one in rest if one.name not in WEIGHTS_DIFFER]
     changes, present = server.changes, len(server.schema.variables)
     loud = np.flatnonzero(changes.ratios > 1)
@@ -137,7 +144,7 @@ def _season(who: tuple[str, ...], column: str, value: float, alone: bool, silos:
     sentence = f"{len(who)} of {silos} silos: series have a season of {value:.0f} rows, most {column}."
     # Without its season, the hour of the day would be constant.
     ignored = f" --ignore {column}" if without_causes([column]) else ""
-    return Finding("season", sentence, f"Learn again with {Adjustment(period=int(value)).options}{ignored}.", who)
+    return Finding(SEASON, sentence, f"Learn again with {Adjustment(period=int(value)).options}{ignored}.", who)
 
 
 def _change(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
@@ -147,7 +154,7 @@ def _change(who: tuple[str, ...], column: str, value: float, alone: bool, silos:
 
 SERIES_RULES = RULES | {
     "trend": Rule(6.0, lambda rows, d: np.zeros(len(rows)), _trend),
-    "season": Rule(1.5, lambda rows, d: np.zeros(len(rows)), _season),
+    SEASON: Rule(1.5, lambda rows, d: np.zeros(len(rows)), _season),
     "change": Rule(1.0, lambda rows, d: np.zeros(len(rows)), _change),
 }
 """the rules of the figures of time series, in the order of `exchange.SERIES_FIGURES`"""

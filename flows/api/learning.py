@@ -143,7 +143,7 @@ class LearnKeywords(TypedDict, total=False):
     dates: Dates
     outliers: Outliers
     detrend: bool
-    deseasonalise: int
+    deseasonalise: int | None
     difference: bool
     transform: str
     targets: str | None

@@ -6,6 +6,8 @@ linear model by BIC. If a model gains in BIC, the run continues with the model t
 findings occur, because the two causes can be confused. If weights differ, the common weights fit no silo, which can
 look like curves. If effects are curved, silos in different ranges of a curve have different weights.
 
+Before all this, if the diagnosis finds a season in time series, the run begins again with the series without it.
+
 The errors of the chosen model are then checked by one masked sum (`diagnosis/errors.py`). If they depend on the
 causes, an additive model is given up, and a linear model is selected again from the same moments, by conditional
 independences only. It also counts only the share of rows that is independent.
@@ -21,11 +23,12 @@ from typing import Any
 import numpy as np
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.core.protocol import ENDED_EARLY, Algorithm, Round
 from fedbnsl.algorithms.core.schema import AUTO
 from fedbnsl.algorithms.core.spec import SERIES, AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import columns, errors, findings, relations
-from fedbnsl.algorithms.diagnosis.series_findings import CHANGE
+from fedbnsl.algorithms.diagnosis import columns, errors, findings, relations, series_findings
+from fedbnsl.algorithms.diagnosis.series_findings import CHANGE, SEASON
 from fedbnsl.algorithms.graphs.cpdag import dag_extension, member_of
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.moments import label_edges, secure_additive, secure_linear
@@ -89,6 +92,9 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
     of_numbers = session.schema.kind in ("continuous", *SERIES)
     if job.spec.settings != default or not of_numbers or not job.settings.diagnose:
         return linear
+    if job.settings.deseasonalise is None:
+        linear = _without_seasons(linear, session)
+        session, diagnosed = adjusted_session(linear.job, session), linear.diagnosed
     checked = unless_refused(lambda: _checked_linear_errors(linear, session), lambda refusal: None)
     if checked:
         linear = _diagnosed_again(linear, session, checked)
@@ -102,6 +108,49 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
     best = replace(best, diagnosed=replace(best.diagnosed, bytes_sent=diagnosed.bytes_sent + sum(spent)))
     still_linear = isinstance(best.last.server, secure_linear.Server)
     return _selected_again(best, session, checked) if checked and still_linear else best
+
+
+def adjusted_session(job: Job, session: Session) -> Session:
+    """The `session` of series that are adjusted as in `job`."""
+    return replace(session, schema=session.schema.adjusted(job.adjustment))
+
+
+def _without_seasons(linear: Continued, session: Session, number: int = 1) -> Continued:
+    """The run on series without the season of the diagnosis, and without a further one that shows then."""
+    if number > MAX_SEASONS or all(one.name != SEASON for one in linear.diagnosed.findings):
+        return linear
+    found = unless_refused(lambda: _without_season(linear, session, number), lambda refusal: linear)
+    return linear if found is linear else _without_seasons(found, session, number + 1)
+
+
+def _without_season(linear: Continued, session: Session, number: int) -> Continued:
+    """The run on series without the season of the diagnosis, under the run id `<run id>-deseasonalised-<number>`.
+
+    The run stays unchanged if a series is too short for the season, if too few silos reply, if cells are empty, because
+    their model is of the series with the season, and if the time of the day is a variable, because it would be constant
+    without its season.
+    """
+    found_season = Adjustment(period=series_findings.season_of(linear.diagnosed.sums))
+    job = replace(linear.job, season=(found_season | linear.job.adjustment).period)
+    longest = [max(session.schema.recorded_stretches(silo), default=0) for silo in session.schema.silos]
+    filled = session.schema.gaps or job.imputation_model.rows
+    if min(longest) < job.adjustment.min_rows or filled or columns.without_causes(session.schema.variables):
+        return linear
+    session = adjusted_session(job, session)
+    again = extra_exchange(job, session, job.spec, f"deseasonalised-{number}")
+    if again.lost:
+        return linear
+    (season,) = [one for one in linear.diagnosed.findings if one.name == SEASON]
+    learner = with_knowledge(registry.build(job.spec), job.run_schema(session.schema))
+    how = f"{job.adjustment.description[:1].upper()}{job.adjustment.description[1:]}"
+    reason = f"{season.message} {how}; --deseasonalise 0 keeps them."
+    algorithm = replace(learner, basis=lambda server: (reason, *learner.basis(server)))
+    last = _after(linear.last, again.last)
+    found = diagnose(
+        job, session, algorithm, last, learner.structure(last.server), name=f"diagnosis-deseasonalised-{number}"
+    )
+    sent = linear.diagnosed.bytes_sent + again.bytes_sent + found.bytes_sent
+    return Continued(job, algorithm, last, replace(found, bytes_sent=sent))
 
 
 def _with_curved_effects(linear: Continued, session: Session) -> Continued:
@@ -296,6 +345,8 @@ def _gain_by_own_weights(linear: Continued, session: Session, tried: ExchangeRes
     return -math.inf if checked.lost or _errors_depend(checked) else gain, checked.bytes_sent
 
 
+MAX_SEASONS = 2
+"""maximum number of times that a season is subtracted and the data are diagnosed again"""
 NO_OWN_WEIGHTS = {findings.OUTLIERS, findings.ONE_TO_ONE, relations.RELATIONS, columns.DERIVED}
 """the names of findings with which no weights of the silos' own are tried"""
 MAX_DEPENDENT = 1 / 3

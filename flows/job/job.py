@@ -71,6 +71,8 @@ class Job:
     """the targets of experiments that an exchange found; empty if the targets were given"""
     compares_conditions: bool = False
     """whether this is the exchange that finds the targets"""
+    season: int = 0
+    """the period of the season that `auto` found in time series, in rows; 0 if it found none"""
     resamples: int = 0
     """number of resamples to learn from after the run"""
     at_sums: tuple[str, ...] = ()
@@ -132,7 +134,8 @@ class Job:
     def adjustment(self) -> Adjustment:
         """The components that silos subtract from their time series."""
         settings = self.settings
-        return Adjustment(settings.detrend, settings.deseasonalise, settings.difference)
+        period = self.season if settings.deseasonalise is None else settings.deseasonalise
+        return Adjustment(settings.detrend, period, settings.difference)
 
     def pairs_apart(self, schema: Schema) -> tuple[Arc, ...]:
         """The pairs of variables that no row observes together, except those with an arc that knowledge requires."""
@@ -195,6 +198,7 @@ class Session:
 STEPS = {
     "bootstrap": "resampling",
     "curved": "trying curved effects",
+    "deseasonalised": "learning from the series without their season",
     "diagnosis": "diagnosing the data",
     "em": "estimating the distribution of empty cells",
     "errors": "checking errors",

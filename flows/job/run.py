@@ -26,7 +26,7 @@ from fedbnsl.tracking.report.tables import format_bytes
 from fedbnsl.tracking.result import Confidence, FoundTargets, GraphPosterior, Parameters, RunResult, Tuning
 
 from .check import check
-from .continuation import Continued, continued
+from .continuation import Continued, adjusted_session, continued
 from .follow_up import (
     LearnedGraph,
     confidence,
@@ -101,7 +101,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         for listener in _step_listeners(listeners):
             listener.step(given, words)
 
-    session = replace(session, schema=session.schema.adjusted(job.adjustment), announce=announce)
+    session = adjusted_session(job, replace(session, announce=announce))
     job, session, found_targets, tuned = _prepared(job, session)
     algorithm = with_knowledge(registry.build(job.spec), job.run_schema(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
@@ -110,6 +110,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     last, rows, seconds = _run_rounds(job, algorithm, pending, gate, listeners, resumed)
     best = _diagnosed(job, session, algorithm, last)
     job, algorithm, last, diagnosed, sums = best.job, best.algorithm, best.last, best.diagnosed, best.diagnosed.sums
+    session = adjusted_session(job, session)
     scored, truth = _scored(job, session, algorithm, last.server)
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)

@@ -119,14 +119,14 @@ class LearnOptions(Options):
     them as empty cells (set-aside)."""
     detrend: bool = False
     """Time series: each silo subtracts the linear trend of each of its series."""
-    deseasonalise: Annotated[CountOrNone, OnCommandLine(value="PERIOD")] = 0
-    """Time series: each silo subtracts the seasonal component of this period, in rows; 0: off."""
+    deseasonalise: Annotated[int | None, Ge(0), OnCommandLine(value="PERIOD")] = None
+    """Time series: each silo subtracts the seasonal component of this period, in rows; 0: off; default: off,
+    or the season that auto finds."""
     difference: bool = False
     """Time series: learn from the differences of consecutive rows, for series with a unit root."""
     transform: Annotated[str, OnCommandLine(value="NAME|COLUMN=NAME")] = "none"
     """Transform of numbers inside each silo: normal-scores, log-ratio (shares of a whole), log, sqrt, bounded (moves
-    single numbers that are far from all others; the default where a silo has such numbers) or none, for all columns or
-    for single ones, such as 'size=log'."""
+    numbers far from all others; the default if there are some) or none, for all columns or some, as in 'size=log'."""
     targets: Annotated[TargetsFile, OnCommandLine(value="FILE|none|unknown")] = None
     """CSV file with columns silo, variable: the variables that an experiment has set in each silo; none: treat all data
     as observational; unknown: find the variables whose mechanisms have changed; default: the targets in about.json."""

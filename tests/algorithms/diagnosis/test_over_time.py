@@ -197,7 +197,7 @@ def test_the_hours_of_the_day_have_a_period_of_a_day():
 
 
 def test_two_seasons_of_few_cycles_are_subtracted_together():
-    """The advice has the period of both, and with it no lagged edge is false."""
+    """The advice has the period of both, and with it no lagged edge is false; by default, they are subtracted."""
     d, names = 4, tuple("abcd")
     rng, tables = np.random.default_rng(0), {}
     model = np.zeros((1, d, d))
@@ -207,10 +207,16 @@ def test_two_seasons_of_few_cycles_are_subtracted_together():
         waves = [2.5 * np.sin(2 * np.pi * times / period + rng.uniform(0, 6, (d, 1))).T for period in (7, 24)]
         tables[silo] = svar(model, 600, rng) + sum(waves)
     data = FederatedData(time_series(tables, dict.fromkeys(tables, (600,)), names), tables)
-    before = learn(data, bootstrap=0, parameters=False).result
+    before = learn(data, bootstrap=0, parameters=False, deseasonalise=0).result
     (found,) = (one for one in before.diagnosed.findings if one.name == "season")
     assert found.advice == "Learn again with --deseasonalise 168."
     assert not {"weights differ", "silo with different weights"} & {one.name for one in before.diagnosed.findings}
     after = learn(data, bootstrap=0, parameters=False, deseasonalise=168).result
     assert not ((after.structure.lagged != 0).any(axis=0) & (model[0] == 0)).any()
     assert ((before.structure.lagged != 0).any(axis=0) & (model[0] == 0)).sum() > 2
+    alone = learn(data, bootstrap=0).result
+    assert np.array_equal(alone.structure.lagged, after.structure.lagged)
+    assert np.array_equal(alone.structure.weights, after.structure.weights)
+    assert {one.name for one in alone.diagnosed.findings} == {one.name for one in after.diagnosed.findings}
+    assert "Seasons of 168 rows subtracted in each series; --deseasonalise 0 keeps them." in alone.basis[0]
+    assert alone.schema.adjustment.period == alone.parameters.network.adjustment.period == 168
