@@ -33,6 +33,7 @@ from .cells import label_of, missing_words
 from .check import check_labels
 from .formats import NO_FORM, Form, parquet_parts
 from .harmonise import OTHERS, Recode, Scale
+from .omop import Omop
 
 ABOUT = "about.json"
 ColumnKind = Literal["continuous", "discrete", "count"]
@@ -94,6 +95,8 @@ class About(BaseModel):
     """the decimal mark of text files"""
     step: PositiveNumber | None = None
     """the time between two rows of time series"""
+    omop: Omop | None = None
+    """for queries without text: the cohort and the columns of tables from databases in the OMOP common data model"""
     window: list[Cell] | None = Field(None, min_length=2, max_length=2, examples=[["2020-01-01", "2021-01-01"]])
     """begin and end of the observation of event sequences"""
     stretches: dict[str, Lengths] = Field({}, examples=[{"clinic": [200, 150]}])

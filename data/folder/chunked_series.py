@@ -29,7 +29,6 @@ from .dates import dates_of, periods_of, times_of
 from .harmonise import HarmonisedSource
 from .parquet import ParquetParts
 from .profile import BEYOND_RANGE, beyond
-from .query import QuerySource
 from .series import (
     REFUSED,
     SERIES,
@@ -117,8 +116,8 @@ def open_series(path: Path, declared: Declared) -> SeriesTable | SeriesPasses:
 def series_source(path: Path, declared: Declared) -> Source | None:
     """The rows of the series at `path` if they are read in passes, None if they fit into memory.
 
-    If the data are time series, small folders of Parquet parts and small queries are read into memory, because more can
-    be computed in memory. With other data, they are read in passes.
+    If the data are time series, small folders of Parquet parts are read into memory, because more can be computed in
+    memory. With other data, they are read in passes.
     """
     source = source_of(path, declared)
     if isinstance(source, CachedSource):
@@ -126,19 +125,7 @@ def series_source(path: Path, declared: Declared) -> Source | None:
     plain = source.source if isinstance(source, HarmonisedSource) else source
     if isinstance(plain, ParquetParts):
         return source if exceeds_memory(8 * plain.rows * len(plain.names)) else None
-    if isinstance(plain, QuerySource):
-        return source if _exceeds_memory(plain) else None
     return source
-
-
-def _exceeds_memory(source: QuerySource) -> bool:
-    """Whether the rows that a query returns exceed the memory limit; reads no further than this limit."""
-    cells = 0
-    for batch in source.batches(source.names):
-        cells += batch.num_rows * len(source.names)
-        if exceeds_memory(8 * cells):
-            return True
-    return False
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,11 @@ A query is a file `<silo>.sql` whose first line names the database in a comment.
     SELECT age, smokes, pressure FROM patients WHERE consent ORDER BY id
 
 The database is a URL for SQLAlchemy (https://docs.sqlalchemy.org/en/20/core/engines.html), or
-`duckdb:///data/hospital.duckdb`. A relative path starts at the working directory of the silo's process. Every pass
-executes the query again, so the query must return the same rows in the same order during a run.
+`duckdb:///data/hospital.duckdb`. A relative path starts at the working directory of the silo's process. Rows that fit
+into memory are read once. Otherwise every pass runs the query again, so it must return the same rows in the same order
+during a run.
+
+Without a query below the first line, the query is compiled from "omop" in the about.json beside the file (`omop.py`).
 """
 
 import re
@@ -19,6 +22,10 @@ from typing import Any
 
 from fedbnsl.algorithms.core.schema import check_names
 from fedbnsl.algorithms.errors import BadInput
+
+from .about import ABOUT, parse_about, read_about
+from .batches import exceeds_memory
+from .omop import Compiler
 
 DATABASE = re.compile(r"--\s*([a-z][a-z0-9+]*://\S*)\s*")
 MAX_QUERY_ROWS = 1 << 14
@@ -47,30 +54,74 @@ class QuerySource:
             raise BadInput(
                 f"{self.path}: line 1 names no database: it must be a comment such as -- sqlite:////data/hospital.db"
             )
-        if not query.strip():
-            raise BadInput(f"{self.path}: there is no query below line 1")
-        return database[1], query.strip().rstrip(";")
+        if query.strip():
+            return database[1], query.strip().rstrip(";")
+        cohort = self._declared_cohort(database[1])
+        if cohort is None:
+            raise BadInput(f'{self.path}: there is no query below line 1, and no "omop" in the {ABOUT} beside it')
+        return database[1], cohort.query
+
+    def _declared_cohort(self, database: str) -> Compiler | None:
+        """The compiler of the query from the about.json beside the file; None if it declares no table of OMOP."""
+        place = self.path.parent
+        omop = parse_about(read_about(place), str(place / ABOUT)).omop
+        return Compiler.for_database(omop, database, str(self.path)) if omop else None
+
+    @cached_property
+    def compiled(self) -> str | None:
+        """The query that is compiled from a declaration; None if the file has its own query."""
+        database, query = self._database_and_query
+        cohort = self._declared_cohort(database)
+        return query if cohort and cohort.query == query else None
+
+    def attrition(self) -> list[tuple[str, int]]:
+        """The number of patients in the database and after each step to the cohort of a compiled query."""
+        database, _ = self._database_and_query
+        cohort = self._declared_cohort(database)
+        return [(step, self._count(database, query)) for step, query in cohort.attrition] if cohort else []
+
+    def _count(self, database: str, query: str) -> int:
+        result = self._run_query(database, query)
+        next(result)
+        return int(next(result).column(0)[0].as_py())
 
     @property
     def header(self) -> tuple[str, ...]:
         """The columns of the query's result."""
         return self.names
 
-    @cached_property
+    @property
     def names(self) -> tuple[str, ...]:
         """The columns of the query's result."""
-        result = self._run()
+        return self._begin[0]
+
+    @property
+    def fits_memory(self) -> bool:
+        """Whether the rows fit into memory; this source then runs the query once."""
+        return self._begin[1] is not None
+
+    @cached_property
+    def _begin(self) -> tuple[tuple[str, ...], list[Any] | None]:
+        """The columns, and the batches of rows if these fit into memory."""
+        result, cells, read = self._run(), 0, list[Any]()
         names = [name.strip() for name in next(result)]
-        result.close()
         check_names(str(self.path), names)
-        return tuple(names)
+        for batch in result:
+            cells += batch.num_rows * len(names)
+            if exceeds_memory(8 * cells):
+                result.close()
+                return tuple(names), None
+            read.append(batch)
+        return tuple(names), read
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
         """Yield the rows (see `Source.batches`)."""
-        result = self._run()
-        columns = [name.strip() for name in next(result)]
+        columns, read = self._begin
+        result = iter(read) if read is not None else self._run()
+        if read is None:
+            next(result)
         for batch in result:
-            yield batch.rename_columns(columns).select(list(names))
+            yield batch.rename_columns(list(columns)).select(list(names))
 
     def place(self, row: int) -> str:
         """The place of row `row` (from 0) of the result."""
@@ -78,7 +129,9 @@ class QuerySource:
 
     def _run(self) -> Any:
         """Yield the names of the columns, then batches of rows."""
-        database, query = self._database_and_query
+        return self._run_query(*self._database_and_query)
+
+    def _run_query(self, database: str, query: str) -> Any:
         return (
             self._run_duckdb(database, query) if database.startswith(DUCKDB) else self._run_sqlalchemy(database, query)
         )

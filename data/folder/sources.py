@@ -99,10 +99,10 @@ def reading_quantities(source: Source, units: Mapping[str, str]) -> Source:
 def read_in_passes(path: Path) -> bool:
     """Whether the rows at `path` must be read in passes.
 
-    Folders of Parquet parts and queries are always read in passes. Parquet files are read in passes if they have more
-    than `IN_MEMORY_BYTES` / 8 cells, and text files if they have more than `IN_MEMORY_BYTES` bytes.
+    Folders of Parquet parts are always read in passes. Parquet files are read in passes if they have more than
+    `IN_MEMORY_BYTES` / 8 cells, and text files if they have more than `IN_MEMORY_BYTES` bytes.
     """
-    if path.is_dir() or kind_of(path) == "query":
+    if path.is_dir():
         return True
     if kind_of(path) == "parquet":
         return exceeds_memory(8 * cell_count(path))
@@ -112,7 +112,9 @@ def read_in_passes(path: Path) -> bool:
 def source_of(path: Path, declared: Declared) -> Source:
     """The rows at `path` as `declared`: a `CachedSource` if they fit into memory. Raises as `open_source`."""
     source = open_source(path, declared.form, declared.keeps)
-    return source if read_in_passes(path) else CachedSource(source)
+    plain = source.source if isinstance(source, HarmonisedSource) else source
+    in_passes = not plain.fits_memory if isinstance(plain, QuerySource) else read_in_passes(path)
+    return source if in_passes else CachedSource(source)
 
 
 def left_out_names(source: Source, selected: Sequence[str]) -> tuple[str, ...]:

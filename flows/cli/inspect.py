@@ -25,17 +25,40 @@ LARGE = 6
 
 def show_folder(folder: Path, options: LearnOptions) -> None:
     """Print the content of `folder` and how it is read; raises `BadInput` as reading it does."""
-    from fedbnsl.data.folder.folder import read_folder
+    from fedbnsl.data.folder.folder import files_of, read_folder
     from fedbnsl.data.folder.suggestions import harmonised_notes, missing_code_notes, suggestions
 
     from ..job.reading import reading_of
 
     reading = reading_of(options)
+    show_cohorts(files_of(folder, reading))
     data = read_folder(folder, reading)
     codes = missing_code_notes(_missing_codes(data), data.about.get("missing", {}))
     found = (*_rare_levels(folder, data), *codes, *suggestions(data.schema, data.tables))
     notes = (*harmonised_notes(data.about), *data.notes, *found)
     show_data(data.schema, notes, _holds(folder, data.schema, reading))
+
+
+FEW_PATIENTS = 10
+"""smaller numbers of patients are not printed"""
+
+
+def show_cohorts(files: Mapping[str, Path]) -> None:
+    """Print the queries that are compiled from a declared cohort, before they run, and the steps to the cohort."""
+    from fedbnsl.data.folder.formats import kind_of
+    from fedbnsl.data.folder.query import QuerySource
+
+    from ..terminal.console import show_rows
+
+    queries = {silo: QuerySource(path) for silo, path in files.items() if kind_of(path) == "query"}
+    compiled = {silo: query for silo, query in queries.items() if query.compiled}
+    for text in dict.fromkeys(query.compiled for query in compiled.values()):
+        print(f"-- {', '.join(silo for silo, query in compiled.items() if query.compiled == text)}\n{text}\n")
+    if compiled:
+        steps = {silo: query.attrition() for silo, query in compiled.items()}
+        names = [step for step, _ in next(iter(steps.values()))]
+        counts = [[str(n) if n >= FEW_PATIENTS else f"<{FEW_PATIENTS}" for _, n in own] for own in steps.values()]
+        show_rows(zip(names, *counts, strict=True), ("", *steps))
 
 
 def _missing_codes(data: FederatedData) -> tuple[MissingCode, ...]:

@@ -19,6 +19,7 @@ ACCEPTED = [
     {"recode": {"a": {"y": {"Ja": "yes", "9": None, "8": 1}}}, "scale": {"a": {"x": 2, "z": 0.4536}}},
     {"sheet": "Data", "ignore": ["id"], "rename": {"a": {"Alter": "age"}}, "unit": {"age": "years", "x": ""}},
     {"join": {"colour": ["red", "green"]}},
+    {"omop": {"cohort": {"domain": "condition", "concepts": [201826]}, "columns": {"age": "age"}}},
     {"sheet": {"a": "Data"}, "targets": {"a": ["x"]}, "comment": ["anything"], "$schema": "about.schema.json"},
 ]
 REFUSED = [
@@ -32,6 +33,8 @@ REFUSED = [
     {"transform": {"x": "square"}},
     {"step": 0},
     {"window": [1]},
+    {"omop": {"cohort": {"domain": "condition", "concepts": []}, "columns": {"age": "age"}}},
+    {"omop": {"cohort": {"domain": "condition", "concepts": [1]}, "columns": {"age": "weight"}}},
     {"stretches": {"a": []}},
     {"stretches": {"a": [0]}},
     {"separator": "/"},

@@ -150,14 +150,15 @@ def test_the_rows_do_not_depend_on_how_many_are_read_at_once(tmp_path_factory, m
     assert max(map(len, rows)) <= min(read, handed)
 
 
-def test_a_table_is_read_in_passes_only_if_it_is_large_or_in_parts_or_in_a_database(tmp_path, monkeypatch):
+def test_a_table_is_read_in_passes_only_if_it_is_large_or_in_parts(tmp_path, monkeypatch):
     made = frame(105)
     files = [as_csv(tmp_path, made), tmp_path / "one.parquet"]
     made.to_parquet(files[1], index=False)
     parts, query = as_parts(tmp_path, made), as_query(tmp_path, made)
-    assert [open_table(path).streamed for path in (*files, parts, query)] == [False, False, True, True]
+    assert [open_table(path).streamed for path in (*files, parts, query)] == [False, False, True, False]
     monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 8 * made.size - 1)
     assert open_table(files[1]).streamed
+    assert open_table(query).streamed
     monkeypatch.setattr(batches, "IN_MEMORY_BYTES", 8 * made.size)
     assert not open_table(files[1]).streamed
     monkeypatch.setattr(batches, "IN_MEMORY_BYTES", files[0].stat().st_size - 1)
