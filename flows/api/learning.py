@@ -46,6 +46,7 @@ from ..options.learn import (
 from ..options.model import one_line_errors
 from ..options.prepare import recipe
 from ..servers.environment import prepare_environment
+from ..signing import write_unsigned
 from ..start import check_inline, check_out, learn_with_prefect, orchestration_missing, precheck
 from .evaluation import as_structure
 from .learned import Learned
@@ -371,7 +372,7 @@ def _learn_inline(
     with nullcontext() if out is None else run_lock(out, fresh=True):
         result = run_inline(job, tables, listeners, files, declared)
         if out is not None:
-            write_outputs(result, out)
+            write_unsigned(out, write_outputs(result, out))
     return Learned(result, out)
 
 
