@@ -46,10 +46,10 @@ from .engines.run_comparison import Unchanged, compare_with_last_run
 from .engines.run_context import RunContext
 from .job.check import check
 from .job.run import Listener, run
+from .job.signing import BROKEN_OFF as UNFINISHED
+from .job.signing import write_signed, write_unsigned
 from .options.learn import LearnSettings
 from .options.repeat import RepeatSettings
-from .signing import BROKEN_OFF as UNFINISHED
-from .signing import write_signed, write_unsigned
 
 
 def flow_run_name() -> str:

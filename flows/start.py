@@ -21,9 +21,9 @@ from .engines.run_context import Outcome, RunContext
 from .job.check import check, check_options
 from .job.reading import reading_of
 from .job.run import Listener
+from .job.signing import write_unsigned
 from .options.learn import LearnSettings
 from .servers.environment import prepare_environment
-from .signing import write_unsigned
 
 if TYPE_CHECKING:
     from .options.prepare import Recipe

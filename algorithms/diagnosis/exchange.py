@@ -58,7 +58,7 @@ from .change import (
 from .curvature import chi_square_bound, curvature, rank_inflation, score_statistic
 from .over_time import seasons, trend_t_values
 from .series_rows import series_rows
-from .silo_faults import FAULT_FIGURES, evidence, fault_figures, influence_edges
+from .silo_faults import FAULT_FIGURES, evidence, fault_figures, influence_edges, require_scales_of_a_sum
 
 
 def silo_slots(silos: int, figures: int) -> FloatArray:
@@ -540,4 +540,6 @@ def aggregate(server: Server, replies: Replies[Summand]) -> Server:
     else:
         fallen = replies.total[slots:-1].reshape(-1, 2)
     figures = by_silo(replies.total[:slots], replies, schema)
+    if variables == d:
+        require_scales_of_a_sum(figures[:, len(COMMON_FIGURES) :])
     return replace(server, figures=figures, changes=changes, transform_gain=gain, fallen=fallen)

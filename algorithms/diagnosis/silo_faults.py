@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from ..errors import BadInput
+from ..statistics.declared_sums import WRONG
 from ..statistics.moments import Table, thin_rows
 from .curvature import chi_square_bound
 
@@ -30,6 +32,8 @@ MIN_EVIDENCE = 10.0
 """least gain in BIC, in nats, of an edge that is said to rest on one silo: weaker edges may fall with any rows"""
 NEGLIGIBLE, ROUNDED_DIGITS = 1e-6, 9
 """largest figure that rounding may cause, and the digits by which columns are compared, so that it decides no tie"""
+MIN_CONTRADICTION = 1e-3
+"""least logarithm of a ratio of standard deviations that contradicts a sum: rounding may cause smaller ones"""
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 """an odd number whose multiples are spread over 64 bits"""
 
@@ -66,6 +70,18 @@ def fault_figures(
         far = _share_of_far_rows(rows - own[0][columns], rest[1][np.ix_(columns, columns)])
         found[4:] = [(far, columns[0]), (_share_of_repeated_rows(rows), columns[0])]
     return found
+
+
+def require_scales_of_a_sum(figures: FloatArray) -> None:
+    """Raise `BadInput` if the `figures` `[n_silos, 6, 2]` contradict the sums with which silos were compared.
+
+    A variance over all silos is the mean of their own. So they are not all smaller than those of the others, in every
+    column, and not all larger. Figures of lost silos are NaN; nothing is then known of the sums.
+    """
+    larger, smaller = figures[:, 0, 0], figures[:, 1, 0]
+    for none, all_of_them in ((larger, smaller), (smaller, larger)):
+        if len(figures) and (none <= NEGLIGIBLE).all() and (all_of_them > MIN_CONTRADICTION).all():
+            raise BadInput(f"the variances of all silos differ to the same side from their sum: {WRONG}")
 
 
 def _opposite_correlations(

@@ -34,6 +34,7 @@ from ..engines.resuming import repeated, run_lock
 from ..job.check import check, check_options
 from ..job.reading import reading_of
 from ..job.run import Listener
+from ..job.signing import write_unsigned
 from ..options.in_python import as_fields, message_in_python
 from ..options.learn import (
     Columns,
@@ -46,7 +47,6 @@ from ..options.learn import (
 from ..options.model import one_line_errors
 from ..options.prepare import recipe
 from ..servers.environment import prepare_environment
-from ..signing import write_unsigned
 from ..start import check_inline, check_out, learn_with_prefect, orchestration_missing, precheck
 from .evaluation import as_structure
 from .learned import Learned

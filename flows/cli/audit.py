@@ -12,7 +12,7 @@ from fedbnsl.algorithms.errors import BadInput, pluralize
 
 def show_audit(run: Path, trusted: Path | None, owners: tuple[Path, ...]) -> None:
     """Print the audit of the run in the folder `run`; raises `BadInput` after it if it has a fault."""
-    from ..audit import audit as audit_of
+    from ..inference.audit import audit as audit_of
 
     found = audit_of(run, trusted, owners)
     for line in found.lines:

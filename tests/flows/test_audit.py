@@ -14,15 +14,15 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.folder import silo_files, write_folder
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.flows.audit import audit
 from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.engines.dask import Silos
 from fedbnsl.flows.engines.inline import job_inline
+from fedbnsl.flows.inference.audit import audit
 from fedbnsl.flows.job.job import Session
 from fedbnsl.flows.job.run import run
+from fedbnsl.flows.job.signing import write_signed, write_unsigned
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.flows.signing import write_signed, write_unsigned
 from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.messages import MethodCall, answer, unpack_answer
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
@@ -416,7 +416,7 @@ def test_a_file_of_hashes_that_cannot_be_written_costs_no_result(tmp_path, monke
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fedbnsl.flows.signing.write_json", full)
+    monkeypatch.setattr("fedbnsl.flows.job.signing.write_json", full)
     files = {"structure.csv": tmp_path / "structure.csv"}
     assert write_unsigned(tmp_path, files) == files
     assert "cannot be written (No space left on device); this run cannot be audited" in capsys.readouterr().err

@@ -18,13 +18,13 @@ from fedbnsl import benchmark, load
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.folder import silo_files, write_folder
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.flows.audit import audit
 from fedbnsl.flows.engines.flow_run_log import FlowRunLog
 from fedbnsl.flows.engines.recurring import ended_run, only_run
 from fedbnsl.flows.engines.resuming import read_started
 from fedbnsl.flows.engines.retention import read_record
 from fedbnsl.flows.engines.run_comparison import claimed_run, read_last_run, read_run
 from fedbnsl.flows.engines.run_context import RunContext
+from fedbnsl.flows.inference.audit import audit
 from fedbnsl.flows.learn import learn_from_silos
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.repeat import RepeatSettings

@@ -23,6 +23,7 @@ from fedbnsl.algorithms.diagnosis.silo_faults import (
     evidence,
     fault_figures,
     influence_edges,
+    require_scales_of_a_sum,
     resting_on_one_silo,
 )
 from fedbnsl.algorithms.errors import BadInput
@@ -375,6 +376,45 @@ class TestDeclaredSums:
 
         monkeypatch.setattr(exchange, "answer", lie)
 
+        registry._built.cache_clear()
+        try:
+            with pytest.raises(BadInput, match="the reply of a silo is wrong, and masks hide whose"):
+                named(silos(), secure=True)
+        finally:
+            built.cache_clear()
+            registry._built.cache_clear()
+
+    @pytest.mark.parametrize(
+        ("larger", "smaller", "valid"),
+        [
+            ([0, 0, 0], [0.5, 0.4, 0.5], False),
+            ([0.5, 0.4, 0.5], [0, 0, 0], False),
+            ([0.1, 0, 0], [0.5, 0.4, 0.5], True),
+            ([0, 0, 0], [0.5, 0, 0.5], True),
+            ([0, 0, 0], [0, 0, 0], True),
+            ([0, np.nan, 0], [0.5, np.nan, 0.5], True),
+        ],
+    )
+    def test_variances_that_are_all_on_one_side_of_their_sum_are_refused(self, larger, smaller, valid):
+        figures = np.zeros((3, len(FAULT_FIGURES), 2))
+        figures[:, 0, 0], figures[:, 1, 0] = larger, smaller
+        if valid:
+            require_scales_of_a_sum(figures)
+            return
+        with pytest.raises(BadInput, match="the variances of all silos differ to the same side from their sum"):
+            require_scales_of_a_sum(figures)
+
+    @pytest.mark.parametrize("factor", [100.0, -1.0])
+    def test_a_silo_that_multiplies_its_second_moments_is_refused(self, factor, monkeypatch):
+        honest = exchange.answer
+
+        def lie(silo, request):
+            packed = honest(silo, request).copy()
+            packed[6:] *= factor if silo.place == 1 and not request.rows else 1.0
+            return packed
+
+        monkeypatch.setattr(exchange, "answer", lie)
+        built.cache_clear()
         registry._built.cache_clear()
         try:
             with pytest.raises(BadInput, match="the reply of a silo is wrong, and masks hide whose"):
