@@ -337,11 +337,11 @@ def answer(silo: Silo, request: Broadcast) -> FloatArray:
         gains = _better_by_own(silo.own, rest, parents & silo.numbers, compared, silo.silos, inflation, in_order)
         figures[silo.place, 1] = _greatest(_not_of_few_rows(gains, silo, rest, parents, compared, inflation))
         if not in_series:
-            columns = np.flatnonzero(silo.numbers & compared_means)
-            own, others = (means, silo.own), (rest_means, rest)
-            figures[silo.place, len(COMMON_FIGURES) :] = fault_figures(silo.table, own, others, n - inside * n, columns)
-            if inside:
-                fallen[evidence(rest, n - inside * n, request.parents) <= 0] = 1, silo.place + 1
+            columns, others = np.flatnonzero(silo.numbers & compared_means), n - inside * n
+            own_figures = fault_figures(silo.table, (means, silo.own), (rest_means, rest), others, columns)
+            figures[silo.place, len(COMMON_FIGURES) :] = own_figures
+            known = ~rare[influence_edges(request.parents)].any(axis=1) & (inside > 0)
+            fallen[known & (evidence(rest, others, request.parents) <= 0)] = 1, silo.place + 1
     figures[silo.place, 2] = _outlying(silo.table[:, :present] if isinstance(silo.table, np.ndarray) else silo.table)
     changes = np.empty(0)
     if in_series:

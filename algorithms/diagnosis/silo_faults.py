@@ -121,14 +121,14 @@ def _share_of_repeated_rows(rows: FloatArray) -> float:
     independent columns.
     """
     n, chance = len(rows), float(len(rows))
-    for column in rows.T:
-        _, counts = np.unique(column, return_counts=True)
-        chance *= min(1.0, np.sqrt(max(float((counts * (counts - 1)).sum()), 1.0) / (n * max(n - 1, 1))))
     keys = np.zeros(n, np.uint64)
     for column in np.ascontiguousarray(rows.T + 0.0):  # minus zero becomes zero
         keys = (keys ^ column.view(np.uint64)) * MULTIPLIER
         keys ^= keys >> np.uint64(29)
     repeated = 1 - len(np.unique(keys)) / n
+    for column in rows.T if repeated else ():
+        _, counts = np.unique(column, return_counts=True)
+        chance *= min(1.0, np.sqrt(max(float((counts * (counts - 1)).sum()), 1.0) / (n * max(n - 1, 1))))
     return repeated if chance <= MAX_CHANCE_REPEATS else 0.0
 
 

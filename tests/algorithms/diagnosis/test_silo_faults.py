@@ -210,6 +210,13 @@ class TestRuns:
         tables["s1"][:, 4] = 5 + 3 * (tables["s1"][:, 0] - tables["s1"][:, 0].mean()) + rng.normal(size=300)
         assert named(tables)["edges that fall without one silo"] == ("s1",)
 
+    def test_an_edge_of_a_rare_level_is_not_judged(self, monkeypatch):
+        """Whether it falls without a silo would disclose the few rows with the level."""
+        monkeypatch.setattr(exchange, "rare_indicators", lambda labels, means, rows: np.arange(len(labels)) == 4)
+        tables, rng = silos(), np.random.default_rng(0)
+        tables["s1"][:, 4] = 5 + 3 * (tables["s1"][:, 0] - tables["s1"][:, 0].mean()) + rng.normal(size=300)
+        assert "edges that fall without one silo" not in named(tables)
+
     def test_masked_and_plain_runs_name_the_same(self):
         tables = silos()
         tables["s1"] = tables["s1"] * 100
