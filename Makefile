@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS = 1
 # Compiled Python is kept, whatever the surroundings say: without it every program compiles all that it imports anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup learn test test-tracking test-slow test-platforms test-all mutants suite ui-test docs lint types contracts bench ui constraints release clean
+.PHONY: setup learn test test-tracking test-slow test-platforms test-all image mutants suite ui-test docs lint types contracts bench ui constraints release clean
 
 setup: .venv/ready
 
@@ -56,6 +56,10 @@ test-platforms: setup $(PLATFORMS:%=.cache/platforms/%/ready)
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(@D)
 	$(BIN)/uv pip install --quiet --python $(@D)/bin/python --compile-bytecode --editable '.[$*]'
 	touch $@
+
+# The image, built and run where a builder works; elsewhere its instructions in a chroot, as root.
+image:
+	python3 deploy/image.py
 
 # Known defects, planted one at a time: each must be noticed.
 mutants: setup .cache/compiled
@@ -123,6 +127,7 @@ bench: setup
 	$(BIN)/python benchmarks/startup.py --clone
 	$(BIN)/python benchmarks/orchestration.py
 	$(BIN)/python benchmarks/faults.py
+	$(BIN)/python benchmarks/silo_faults.py
 	$(BIN)/python benchmarks/endurance.py
 	$(BIN)/python benchmarks/papers.py structure-dp-figure-1 structure-dp-figure-4 structure-dp-figure-6
 	$(BIN)/python benchmarks/pages.py

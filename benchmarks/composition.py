@@ -227,6 +227,11 @@ UNCHARGED = (
         "charges", "run, round, name and ρ of every charge; no key and no binding", "from settings and broadcasts"
     ),
     Uncharged("releases", "a statement of what the silo has sent: kinds, silos, sizes and costs", "of the other lines"),
+    Uncharged(
+        "sign",
+        "hashes of the policy and of that statement, and a signature of both and of the hashes of the result's files",
+        "of the policy, and of what has left already",
+    ),
     Uncharged("finish", "nothing", ""),
     Uncharged("solve: weight", "the rows of the silo over their mean, in replies of `dp-fed-sparse`", "public"),
     Uncharged(

@@ -46,6 +46,8 @@ from .engines.run_comparison import Unchanged, compare_with_last_run
 from .engines.run_context import RunContext
 from .job.check import check
 from .job.run import Listener, run
+from .job.signing import BROKEN_OFF as UNFINISHED
+from .job.signing import write_signed, write_unsigned
 from .options.learn import LearnSettings
 from .options.repeat import RepeatSettings
 
@@ -161,14 +163,26 @@ def learn_from_silos(
         orchestration.report(lambda: tag_flow_run(log.flow_run_id, tags))
         listeners: tuple[Listener, ...] = (log, ProgressArtifact(orchestration), *context.listeners)
         finished = run_rounds(silos, settings, log.flow_run_id, listeners, repeat, orchestration)
-        if finished.result.outcome not in BROKEN_OFF:
+        if finished.result.outcome in BROKEN_OFF:
+            files = write_unsigned(folder, finished.files, UNFINISHED)
+        else:
+            files = _signed(settings, silos, finished)
             silos.finish()
             started = read_started(finished.folder)
             deployment = repeat.deployment if repeat else ""
             places = RunRecord(deployment, log.flow_run_id, started.tracking_uri, started.tracking_id)
             write_record(finished.folder, places)
             remove_checkpoint(finished.folder)
-    return finished
+    return replace(finished, files=files)
+
+
+def _signed(settings: LearnSettings, silos: Silos, finished: CompletedRun) -> dict[str, Path]:
+    """The files of the `finished` run with the records that the silos of other owners have signed."""
+    folder, files = finished.folder, finished.files
+    if settings.federation is None:
+        return write_unsigned(folder, files)
+    run_id = read_started(folder).run_id
+    return write_signed(folder, run_id, files, lambda hashes: silos.sign(run_id, hashes))
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from .engines.run_context import Outcome, RunContext
 from .job.check import check, check_options
 from .job.reading import reading_of
 from .job.run import Listener
+from .job.signing import write_unsigned
 from .options.learn import LearnSettings
 from .servers.environment import prepare_environment
 
@@ -89,7 +90,7 @@ def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Liste
     with run_lock(folder, fresh=True):
         # Masked messages contain the run id. An id as long as that of a flow run makes them as long as with Prefect.
         result = run_inline(job_inline(settings, str(uuid4()), data), data, listeners, files, declared)
-        return CompletedRun(result, folder, write_outputs(result, folder))
+        return CompletedRun(result, folder, write_unsigned(folder, write_outputs(result, folder)))
 
 
 def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "Ready | None" = None) -> CompletedRun:

@@ -1,5 +1,7 @@
 """The deployment files: valid commands, containers without privileges, and units that systemd accepts."""
 
+import importlib.util
+import os
 import re
 import shlex
 import shutil
@@ -195,3 +197,140 @@ def test_the_image_has_a_pinned_base_an_ordinary_user_and_a_health_check():
     assert [line for line in lines if line.startswith("USER ")] == ["USER fedbnsl"]
     assert any(line.startswith("HEALTHCHECK ") for line in lines)
     assert "--require-hashes" in "".join(lines)
+
+
+@pytest.fixture(scope="module")
+def image():
+    spec = importlib.util.spec_from_file_location("image", DEPLOY / "image.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["image"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """A folder that is the only one on the path; a function adds a program, which logs its words, and its exit code."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    log = tmp_path / "log"
+    log.touch()
+
+    def add(name, *, info=0, other=0):
+        text = f'#!/bin/sh\necho "{name} $*" >> {log}\ntest "$1" = info && exit {info}\nexit {other}\n'
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+
+    add.log = log
+    return add
+
+
+class TestImage:
+    def test_the_first_builder_that_works_is_taken(self, image, programs):
+        assert image.builder() is None
+        programs("docker", info=1)
+        assert image.builder() is None
+        programs("buildah")
+        assert image.builder() == "buildah"
+        programs("podman")
+        assert image.builder() == "podman"
+        programs("docker")
+        assert image.builder() == "docker"
+
+    def test_a_container_is_confined_and_runs_the_check_with_the_health_check_of_the_image(self, image, programs):
+        programs("docker")
+        image.build_and_check("docker", ["python", "-c", "health"], "1.2")
+        built, ran = programs.log.read_text().split("docker ")[1:3]
+        assert built.split()[:3] == ["build", "--build-arg", "VERSION=1.2"]
+        assert f"--file {DEPLOY / 'Containerfile'}" in built
+        for words in ("--rm", "--read-only", "--cap-drop ALL", "--security-opt no-new-privileges", "--tmpfs /work"):
+            assert words in ran
+        assert ran.split("sh -c")[1].rstrip().endswith("sh python -c health")
+
+    @pytest.mark.parametrize("step", ["build", "run"])
+    def test_a_step_that_fails_is_an_exit_code(self, image, programs, step, monkeypatch, capsys):
+        programs("docker", other=3)
+        monkeypatch.setattr(sys, "argv", ["image.py"])
+        if step == "run":
+            honest = image.call
+            monkeypatch.setattr(image, "call", lambda *words: honest(*words) if words[1] == "run" else None)
+        assert image.main() == 1
+        assert f"failed with exit code 3: docker {step}" in capsys.readouterr().err
+
+    def test_without_a_builder_and_root_there_is_one_line(self, image, programs, monkeypatch, capsys):
+        monkeypatch.setattr(sys, "argv", ["image.py"])
+        monkeypatch.setattr(image.os, "geteuid", lambda: 1000)
+        assert image.main() == 2
+        assert capsys.readouterr().err == "neither a builder (docker, podman, buildah) nor root for a chroot\n"
+
+    def test_without_a_builder_root_uses_a_chroot(self, image, programs, monkeypatch, capsys):
+        monkeypatch.setattr(sys, "argv", ["image.py"])
+        monkeypatch.setattr(image.os, "geteuid", lambda: 0)
+        programs("unshare")
+        assert image.main() == 0
+        assert programs.log.read_text().startswith("unshare --mount --fork ")
+        programs("unshare", other=4)
+        assert image.main() == 1
+
+    def test_the_instructions_and_the_health_check_are_those_of_the_containerfile(self, image):
+        text = (DEPLOY / "Containerfile").read_text("utf-8")
+        found = list(image.instructions(text))
+        names = [one.name for one in found]
+        assert names.count("FROM") == 2
+        assert names.count("USER") == 1
+        assert not any(one.rest.endswith("\\") for one in found)
+        (install,) = (one.rest for one in found if "--require-hashes" in one.rest)
+        assert install.endswith("'.[orchestration,sql,tables,server]'")
+        command = image.health_command(text)
+        assert command[:2] == ["python", "-c"]
+        compile(command[2], "health", "exec")
+
+    def test_each_instruction_of_the_containerfile_can_be_executed_in_a_chroot(self, image, tmp_path, monkeypatch):
+        """As far as the chroot itself goes: commands are recorded, files are written below its root."""
+        chroot, ran = image.Chroot(tmp_path), []
+        monkeypatch.setattr(chroot, "run", lambda *words: ran.append((chroot.user, chroot.workdir, words)))
+        monkeypatch.setattr(image, "copy_context", lambda target: (target / "constraints.txt").touch())
+        for one in image.instructions((DEPLOY / "Containerfile").read_text("utf-8")):
+            chroot.execute(one, {"UID": "1234", "VERSION": "1.2"})
+        assert [(user, folder) for user, folder, _ in ran] == [
+            ("root", "/source"), ("root", "/"), ("root", "/"), ("fedbnsl", "/work"),
+        ]  # fmt: skip
+        assert chroot.environment["UID"] == "1234"
+        assert chroot.environment["PATH"].startswith("/opt/fedbnsl/bin:/")
+        assert chroot.environment["HEALTH_PORT"] == "8786"
+        assert (tmp_path / "source" / "constraints.txt").exists()
+        with pytest.raises(ValueError, match="ADD"):
+            chroot.execute(image.Instruction("ADD", "a b"), {})
+        with pytest.raises(ValueError, match="COPY a b"):
+            chroot.execute(image.Instruction("COPY", "a b"), {})
+
+    def test_the_context_has_no_secrets_and_no_environment(self, image, tmp_path, monkeypatch):
+        root = tmp_path / "checkout"
+        for name in (".git/config", ".venv/bin/python", "flows/__pycache__/a.pyc", "deploy/.env", "flows/a.py"):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).touch()
+        shutil.copy(DEPLOY.parent / ".dockerignore", root)
+        monkeypatch.setattr(image, "ROOT", root)
+        image.copy_context(tmp_path / "context")
+        there = {str(path.relative_to(tmp_path / "context")) for path in (tmp_path / "context").rglob("*")}
+        assert there == {".dockerignore", "flows", "flows/a.py", "deploy"}
+
+    def test_the_check_fails_unless_the_health_check_fails_first_and_passes_then(self, image, tmp_path):
+        """With a program in place of fedbnsl, which makes what the health check looks for when a coordinator starts."""
+        (tmp_path / "fedbnsl").write_text('#!/bin/sh\ntest "$1" = coordinator && touch "$MARKER" && sleep 5\nexit 0\n')
+        (tmp_path / "id").write_text("#!/bin/sh\necho ${AS:-1000}\n")
+        for name in ("fedbnsl", "id"):
+            (tmp_path / name).chmod(0o755)
+
+        def check(**more):
+            marker = tmp_path / "marker"
+            environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "MARKER": str(marker), **more}
+            environment["HEALTH_PORT"] = "1"
+            words = ["sh", "-c", image.CHECK, "sh", "test", "-e", str(marker)]
+            return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+        done = check()
+        assert (done.returncode, "healthy after" in done.stdout) == (0, True), done.stderr
+        done = check()
+        assert (done.returncode, done.stderr) == (1, "healthy before the start\n")
+        (tmp_path / "marker").unlink()
+        assert check(AS="0").returncode == 1

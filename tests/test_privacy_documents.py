@@ -130,6 +130,7 @@ UNCHARGED = {
     ),
     "charges": lambda answer, case: all(not one.key and not one.binding for one in answer),
     "releases": lambda answer, case: all(one.smallest == 0 and one.private == bool(one.rho) for one in answer),
+    "sign": lambda answer, case: len(bytes.fromhex(answer.policy + answer.statement)) == 64,
     "finish": lambda answer, case: answer is None,
 }
 

@@ -46,6 +46,7 @@ FORMATS = {
     "started.json": Format("the settings of an interrupted run", 1, NEW_RUN),
     "untracked.bin": Format("records for MLflow", 1, SAME_VERSION),
     "config.json": Format("the description of a run", 1, SAME_VERSION),
+    "signatures.json": Format("the signed records of a run", 1, SAME_VERSION),
     "model.json": Format("a model", 1, SAME_VERSION),
     ".repeated/*.json": Format("the last run of a deployment", 1, "delete it, and the next run begins anew"),
     ".repeated/*.claim": Format("the claim of a deployment", 1, "delete it, and the next run begins anew"),

@@ -12,8 +12,10 @@ from .staging import write_files
 REPORT = "report.html"
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", REPORT)
 """the files that every run has"""
-FILES = (REPORT, *(name for section in SECTIONS for name in section.files))
-"""all files that a run can have; the sections state which results have them"""
+SIGNATURES = "signatures.json"
+"""the hashes of the files of a run, signed by its silos (`flows/job/signing.py`)"""
+FILES = (REPORT, *(name for section in SECTIONS for name in section.files), SIGNATURES)
+"""all files that a run can have; the sections state which results have them, except for the signatures"""
 
 
 class OutputsNotWritten(BadInput):

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from ..errors import foreign_text, pluralize
+
 Statistic = Literal[
     "moments",
     "counts",
@@ -44,7 +46,7 @@ STATISTICS: dict[Statistic, str] = {
     "undeclared": "a statistic whose kind the algorithm does not declare",
     "description": "before round 1: the columns, their kinds and the number of rows",
     "masked messages": "keys, shares and masked vectors of secure sums, which disclose nothing by themselves",
-    "records": "seals of the rows, charges of the ledger, and this statement",
+    "records": "seals of the rows, charges of the ledger, this statement, and its signature",
     "refusals": "one line for each request that the silo refused, or could not answer",
 }
 assert set(STATISTICS) == set(get_args(Statistic))
@@ -120,3 +122,19 @@ class Disclosed(SiloRelease):
     """how often replies left, also repeated ones"""
     bytes: int = 0
     """the bytes of these replies"""
+
+    @property
+    def in_words(self) -> str:
+        """The line in words, for a terminal."""
+        parts = [
+            foreign_text(" of ".join(part for part in (self.part, self.algorithm) if part)),
+            foreign_text(self.statistic)
+            + ", masked" * self.masked
+            + f", with noise of ρ = {self.rho:.3g}" * self.private,
+            f"a sum over {pluralize(len(self.silos), 'silo')}" if self.masked else "",
+            f"from {pluralize(self.rows, 'row')}" if self.rows else "",
+            f"at most {pluralize(self.numbers, 'number')} at a time" if self.numbers else "",
+            f"smallest count {self.smallest}" if self.smallest else "",
+            f"{pluralize(self.times, 'message')}, {self.bytes:,} bytes",
+        ]
+        return "; ".join(part for part in parts if part)

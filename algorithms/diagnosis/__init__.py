@@ -18,9 +18,10 @@ STEPS: dict[str, Entry] = {
         at_sums={"own_figures": False},
         summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",
         source="ours",
-        disclosure="once, the silo's part of means and second moments (masked with --secure); then four figures on its "
-        "distance from the other silos, each with the column of its maximum, for time series also figures on trend, "
-        "season and a change of weights; and its part of the gain of transforms, and of sums over parts of its series",
+        disclosure="once, the silo's part of means and second moments (masked with --secure); then ten figures on its "
+        "distance from the other silos, each with a column, for time series seven, with trend, season and a change of "
+        "weights; whether each edge falls without it, summed over the silos; and its part "
+        "of the gain of transforms, and of sums over parts of its series",
         maker=lazy_factory("diagnosis.exchange:Diagnosis"),
         kinds=("continuous", "mixed", *SERIES),
         takes=("empty cells", "rows in passes", "series in passes"),

@@ -3,19 +3,20 @@
 Exchange 1 is a sum: each silo's share of the rows, means, and second moments about its own means.
 
 Exchange 2 sends the sums to the silos. Each silo subtracts its own part and compares itself with the other silos. It
-answers with four figures, each with the column of its maximum. They are the distance of its means from the means of the
+answers with figures, each with the column of its maximum. They are the distance of its means from the means of the
 other silos; the gain of its own regressions on the learned edges, on its rows, over the regressions of the other silos;
-the share of outliers among its cells; and the curvature of effects (`curvature.py`).
+the share of outliers among its cells; the curvature of effects (`curvature.py`); and, for independent rows, figures on
+faults (`silo_faults.py`). For each edge, the silos add up whether it falls without them.
 
 The coordinator must see these figures to name the silo that disagrees. So each silo sends them in its own slot of the
-sum (`silo_slots`), with zeros in the slots of the other silos. A fifth figure is the gain of suggested transforms
+sum (`silo_slots`), with zeros in the slots of the other silos. A further figure is the gain of suggested transforms
 (`statistics/transforms.py`). Only its mean over all rows is needed, so it is added up over the silos. Time series have
-three more figures, on trend, season (`over_time.py`) and weights that change (`change.py`), and sums from which the
+three other figures, on trend, season (`over_time.py`) and weights that change (`change.py`), and sums from which the
 coordinator tests for weights that change equally in all silos.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ..graphs.structure import Structure, empty_structure
 from ..parameters.networks import unrolled_weights
 from ..privacy.disclosure_control import rare_indicators
 from ..statistics.coding import coded_names, coded_units, coding_of
+from ..statistics.declared_sums import require_declared_rows, require_second_moments
 from ..statistics.expected_moments import about_own_means
 from ..statistics.lagged import window_schema
 from ..statistics.moments import (
@@ -56,6 +58,7 @@ from .change import (
 from .curvature import chi_square_bound, curvature, rank_inflation, score_statistic
 from .over_time import seasons, trend_t_values
 from .series_rows import series_rows
+from .silo_faults import FAULT_FIGURES, evidence, fault_figures, influence_edges, require_scales_of_a_sum
 
 
 def silo_slots(silos: int, figures: int) -> FloatArray:
@@ -91,9 +94,10 @@ ROUNDING = 1e-9
 """mean of an indicator up to which no row has its level; sums behind masks are rounded"""
 MIN_CHANCE_RATIO = 5.0
 """minimum ratio of a reported figure to its size by chance"""
-FIGURES = ("shift", "weights", "outliers", "bend")
+COMMON_FIGURES = ("shift", "weights", "outliers", "bend")
+FIGURES = (*COMMON_FIGURES, *FAULT_FIGURES)
 """the figures of a silo, each sent with the index of its column"""
-SERIES_FIGURES = (*FIGURES, "trend", "season", "change")
+SERIES_FIGURES = (*COMMON_FIGURES, "trend", "season", "change")
 """the figures of a silo with time series"""
 
 
@@ -183,6 +187,8 @@ class Server:
     """gain in the strength of linear relations by the suggested transforms, in nats per row"""
     inflation: float = 1.0
     """the factor by which dependent rows increase the variances of means and weights; 1 for independent rows"""
+    fallen: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
+    """for independent rows, by edge the number of silos without which it falls, and the sum of their slots plus one"""
 
     @property
     def moments(self) -> SummedMomentsWithin:
@@ -318,6 +324,7 @@ def answer(silo: Silo, request: Broadcast) -> FloatArray:
     rare = rare_indicators(silo.labels, request.means, n)
     in_series = len(silo.over_time) > 0
     figures, present = silo_slots(silo.silos, len(SERIES_FIGURES if in_series else FIGURES)), silo.variables
+    fallen = np.zeros((0 if in_series else len(influence_edges(request.parents)), 2))
     inside = part if request.counted[silo.place] else 0.0
     inflation = request.inflation * rank_inflation(request.within, request.parents & silo.numbers, silo.ranked)
     if silo.silos > 1 and inside < 1:
@@ -329,17 +336,23 @@ def answer(silo: Silo, request: Broadcast) -> FloatArray:
         parents, compared = request.parents & ~rare[:, None], (rows, n - inside * n)
         gains = _better_by_own(silo.own, rest, parents & silo.numbers, compared, silo.silos, inflation, in_order)
         figures[silo.place, 1] = _greatest(_not_of_few_rows(gains, silo, rest, parents, compared, inflation))
+        if not in_series:
+            columns, others = np.flatnonzero(silo.numbers & compared_means), n - inside * n
+            own_figures = fault_figures(silo.table, (means, silo.own), (rest_means, rest), others, columns)
+            figures[silo.place, len(COMMON_FIGURES) :] = own_figures
+            known = ~rare[influence_edges(request.parents)].any(axis=1) & (inside > 0)
+            fallen[known & (evidence(rest, others, request.parents) <= 0)] = 1, silo.place + 1
     figures[silo.place, 2] = _outlying(silo.table[:, :present] if isinstance(silo.table, np.ndarray) else silo.table)
     changes = np.empty(0)
     if in_series:
-        changes, figures[silo.place, len(FIGURES) :] = _over_time(silo, request)
+        changes, figures[silo.place, len(COMMON_FIGURES) :] = _over_time(silo, request)
     level = CURVATURE_FALSE_ALARMS / silo.silos
     parents = request.parents & silo.numbers
     windowed, numbers = silo.variables if in_series else 0, silo.numbers
     bent = curvature(silo.table, means, request.within, parents, numbers, level, inflation, variables=windowed)
     figures[silo.place, 3] = _greatest(bent)
     gain = part * transform_gain(silo.table, silo.skewed)
-    return np.concatenate([figures.ravel(), changes, [gain]])
+    return np.concatenate([figures.ravel(), fallen.ravel(), changes, [gain]])
 
 
 def _distances(silo: Silo, means: FloatArray, rest_means: FloatArray, rest: FloatArray) -> FloatArray:
@@ -505,22 +518,28 @@ def aggregate_only(server: Server, replies: Replies[Summand]) -> Server:
 
 
 def aggregate(server: Server, replies: Replies[Summand]) -> Server:
-    """The state with the sums, or with the silos' figures."""
+    """The state with the sums, or with the silos' figures; raises `BadInput` for sums that silos cannot have sent."""
     schema, d = server.schema, len(server.parents)
     if not len(server.means):
         sums = moments_packing(d).unpack(replies.total)
         part = float(sums["part"])
         rows = sum(schema.rows[silo] for silo in replies.silos)
+        require_declared_rows(part * sum(schema.rows.values()), rows)
+        require_second_moments(sums["products"])
         means = sums["means"] / part
         counted = np.array([silo in replies.silos for silo in schema.silos])
         return replace(server, rows=rows, means=means, within=sums["products"] / part, counted=counted)
     answered = sum(schema.rows[silo] for silo in replies.silos)
     gain, changes = float(replies.total[-1]) * server.rows / answered, NO_CHANGES
     slots = silo_slots(len(schema.silos), len(FIGURES)).size
-    variables = len(server.schema.variables)
+    variables, fallen = len(server.schema.variables), np.empty((0, 2))
     if variables < d:
         slots = silo_slots(len(schema.silos), len(SERIES_FIGURES)).size
         tested, level = replies.total[slots:-1], CHANGE_FALSE_ALARMS
         changes = change_tests(tested, answered, server.parents, variables, level, server.within)
+    else:
+        fallen = replies.total[slots:-1].reshape(-1, 2)
     figures = by_silo(replies.total[:slots], replies, schema)
-    return replace(server, figures=figures, changes=changes, transform_gain=gain)
+    if variables == d:
+        require_scales_of_a_sum(figures[:, len(COMMON_FIGURES) :])
+    return replace(server, figures=figures, changes=changes, transform_gain=gain, fallen=fallen)

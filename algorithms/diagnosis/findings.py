@@ -24,7 +24,8 @@ from ..privacy.disclosure_control import MIN_COUNT, share_class
 from ..statistics.count_tables import one_to_one
 from ..statistics.moments import regression_weights, residual_variances
 from ..statistics.rows import cardinalities_of
-from .exchange import MIN_CHANCE_RATIO, Server
+from .exchange import COMMON_FIGURES, MIN_CHANCE_RATIO, Server
+from .silo_faults import resting_on_one_silo
 from .tables import Server as TableServer
 from .tables import tables_of
 
@@ -282,6 +283,10 @@ class Rule:
     """(silos, column, largest value, whether one silo alone disagrees, number of all silos) -> the finding"""
     cells: Callable[[FloatArray, int], FloatArray] | None = None
     """(rows by silo, number of columns) -> the number of cells of which the figure is a share, or None"""
+    relative: bool = False
+    """whether only what exceeds twice the median of the silos' figures counts, because all data may have such rows"""
+    of_one: bool = False
+    """whether only a silo that disagrees alone is reported"""
 
 
 def uncompared_findings(silos: Sequence[str], *, numbers: bool) -> list[Finding]:
@@ -309,6 +314,8 @@ def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
             continue
         order = np.argsort(-np.where(excess > 0, values, 0.0))
         alone = len(silos) > 1 and values[order[0]] > MIN_OUTLIER_RATIO * values[order[1]]
+        if rule.of_one and not alone:
+            continue
         who = (silos[order[0]],) if alone else tuple(silos[s] for s in loud)
         column = names[int(server.figures[order[0], place, 1])]
         found.append(rule.says(who, column, float(values[order[0]]), alone, len(silos)))
@@ -324,6 +331,8 @@ def excesses(server: Compared, rules: Mapping[str, Rule]) -> dict[str, FloatArra
         if rule.cells is not None:
             # A share of 1 or 2 cells would disclose these cells.
             values = np.where(values * rule.cells(rows, len(names)) < MIN_COUNT - 0.5, 0.0, values)
+        if rule.relative:
+            values = np.maximum(values - 2 * np.sort(values)[(len(values) - 1) // 2], 0.0)
         found[name] = values / np.maximum(rule.least, MIN_CHANCE_RATIO * rule.chance(rows, len(names)))
     return found
 
@@ -349,9 +358,14 @@ def autocorrelations(server: Server) -> FloatArray:
 
 
 def _of_one_cause(found: list[Finding]) -> list[Finding]:
-    """The findings without the finding "weights differ", if the outliers of one silo explain it."""
-    alone = any(one.name == "outliers" and len(one.silos) == 1 for one in found)
-    return [one for one in found if not (alone and one.name == "weights differ")]
+    """The findings without those that the outliers, the scale or the sign of one silo explain.
+
+    If the values of one silo are much larger, those of all others are smaller than the rest.
+    """
+    named = {one.name for one in found if len(one.silos) == 1}
+    explained = {"weights differ"} if named & {OUTLIERS, OTHER_SCALE} else set()
+    explained |= {SCALES} if OTHER_SCALE in named else set()
+    return [one for one in found if one.name not in explained]
 
 
 def _chance_of_shift(rows: FloatArray, d: int) -> FloatArray:
@@ -468,13 +482,128 @@ def _bend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: i
     return Finding(NOT_LINEAR, sentence, ADDITIVE, who)
 
 
-RULES = {
+OTHER_SCALE, SCALES = "silo with another scale", "scales differ"
+MIN_SCALE_RATIO, MIN_SIGN_DEVIATIONS, MIN_FAULTY_SHARE, MIN_REPEATED_SHARE = 10.0, 2.0, 0.02, 0.05
+"""least ratio of standard deviations, least distance of both means from zero in standard deviations, least share of far
+rows beyond twice the median share, and of repeated rows"""
+MIN_SIGN_SIGNIFICANCE = 5.0
+"""least significance, in standard errors, of two correlations that have opposite signs"""
+
+
+def _scale(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int, *, larger: bool) -> Finding:
+    ratio = f"{np.exp(value):.3g} times {'' if larger else 'smaller than '}that of the other silos"
+    ask = f"Ask its owner in which unit it measures {column}."
+    if alone:
+        return Finding(OTHER_SCALE, f"{who[0]}: the standard deviation of {column} is {ratio}.", ask, who)
+    sentence = f"Standard deviations differ between the silos: that of {column} at {who[0]} is {ratio}."
+    return Finding(SCALES, sentence, f"Ask the owners in which units they measure {column}.", who)
+
+
+def _larger(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
+    return _scale(who, column, value, alone, silos, larger=True)
+
+
+def _smaller(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
+    return _scale(who, column, value, alone, silos, larger=False)
+
+
+def _sign(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
+    sentence = (
+        f"{who[0]}: the mean of {column} has another sign than elsewhere, {value:.2g} standard deviations from 0."
+    )
+    return Finding("silo with another sign", sentence, f"Ask how {column} is defined there.", who)
+
+
+def _correlations(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
+    sentence = f"{who[0]}: {column} has correlations with another sign than at the other silos."
+    return Finding("silo with another sign", sentence, f"Ask how {column} is defined there.", who)
+
+
+def _far_rows(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
+    at = who[0] if alone else f"{len(who)} of {silos} silos"
+    sentence = f"{at}: {share_class(value)} of the rows are far from what the other silos' rows make likely."
+    advice = "Compare with a graph learned without it (--silos), and ask where these rows come from."
+    return Finding("silo with far rows", sentence, advice, who)
+
+
+def _repeated_rows(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
+    at = who[0] if alone else f"{len(who)} of {silos} silos"
+    sentence = f"{at}: {share_class(value)} of the rows repeat another row, so they count more than once."
+    return Finding("silo with repeated rows", sentence, "Ask its owner to remove repeated rows.", who)
+
+
+def _no_chance(rows: FloatArray, d: int) -> FloatArray:
+    return np.zeros(len(rows))
+
+
+def _rows(rows: FloatArray, d: int) -> FloatArray:
+    return rows
+
+
+COMMON_RULES = {
     "shift": Rule(0.1, _chance_of_shift, _shift),
     "weights": Rule(0.02, lambda rows, d: np.zeros(len(rows)), _weights),
     "outliers": Rule(0.003, lambda rows, d: 1 / (rows * d), _outliers, lambda rows, d: rows * d),
     "bend": Rule(0.1, lambda rows, d: np.zeros(len(rows)), _bend),
 }
-"""the rules of the figures that silos with numbers send, in the order of `exchange.FIGURES`"""
+"""the rules of the figures that all silos with numbers send, in the order of `exchange.COMMON_FIGURES`"""
+assert tuple(COMMON_RULES) == COMMON_FIGURES
+RULES = COMMON_RULES | {
+    "larger": Rule(float(np.log(MIN_SCALE_RATIO)), _no_chance, _larger),
+    "smaller": Rule(float(np.log(MIN_SCALE_RATIO)), _no_chance, _smaller),
+    "sign": Rule(MIN_SIGN_DEVIATIONS, _no_chance, _sign, of_one=True),
+    "correlations": Rule(MIN_SIGN_SIGNIFICANCE, _no_chance, _correlations, of_one=True),
+    "far rows": Rule(MIN_FAULTY_SHARE, _no_chance, _far_rows, _rows, relative=True),
+    "repeated rows": Rule(MIN_REPEATED_SHARE, _no_chance, _repeated_rows, _rows),
+}
+"""the rules of the figures of independent rows of numbers, in the order of `exchange.FIGURES`"""
+SAME = 1e-6
+"""largest relative difference of figures that are the same, which the rounding of masked sums causes"""
+
+
+def same_rows_findings(server: Server) -> list[Finding]:
+    """The finding on silos with the same rows: all their figures are the same."""
+    silos, rows, figures = server.schema.silos, server.schema.rows, server.figures
+    if figures.shape[1:] != (len(RULES), 2) or len(silos) < 3:  # two silos have each other as their rest
+        return []
+    found = [
+        (silos[a], silos[b])
+        for a, b in combinations(range(len(silos)), 2)
+        if rows[silos[a]] == rows[silos[b]]
+        and figures[a, 0, 0] > SAME
+        and np.allclose(figures[a], figures[b], rtol=SAME, atol=SAME)
+    ]
+    return [
+        Finding("same rows", f"{a} and {b} have the same rows.", f"Learn again without {b} (--silos).", (a, b))
+        for a, b in found[:1]
+    ]
+
+
+INFLUENCE = "edges that fall without one silo"
+"""the name of the finding on edges that rest on one silo"""
+
+
+def influence_findings(server: Server) -> list[Finding]:
+    """A finding for each silo without which edges fall that have much evidence from all silos together."""
+    if not len(server.fallen):
+        return []
+    names = server.schema.variables
+    resting = resting_on_one_silo(server.within, server.rows, server.parents, server.fallen)
+    found = []
+    for slot in sorted(set(resting.values())):
+        silo = server.schema.silos[slot]
+        pairs = [(names[i], names[j]) for (i, j), at in resting.items() if at == slot]
+        listed = ", ".join(f"{one} and {other}" for one, other in pairs[:5])
+        more = f" and {len(pairs) - 5} more pairs" if len(pairs) > 5 else ""
+        found.append(
+            Finding(
+                INFLUENCE,
+                f"Without {silo}, the rows do not support an edge between {listed}{more} (BIC).",
+                f"Do not interpret these edges before you know why {silo} differs.",
+                (silo,),
+            )
+        )
+    return found
 
 
 def table_fit_findings(server: TableServer, structure: Structure) -> list[Finding]:

@@ -36,13 +36,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from ..core.protocol import FederatedAlgorithm, Summand, sum_each_round
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
 from ..graphs.dag import topological_order
 from ..parameters.tables import Broadcast, families
 from ..privacy.disclosure_control import GRID, MIN_COUNT, publishable_stack
 from ..statistics.count_tables import PAD, count, offsets, tables_for
+from ..statistics.declared_sums import require_counts
 from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .implied import BicGains, Fit, MissingEdgeTests, missing_edges, summarised
 
@@ -142,13 +143,21 @@ def build(settings: FitTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Su
         open_server=lambda schema: start(schema, np.zeros((len(schema.variables),) * 2, np.bool_)),
         broadcast=lambda server: Broadcast(server.sets),
         part=lambda silo, request: count(silo.columns, silo.cardinalities, request.sets),
-        aggregate=lambda server, replies: replace(server, counts=replies.total),
+        aggregate=aggregate,
         server_type=Server,
         broadcast_type=Broadcast,
         whole_numbers=True,
         greatest_total=lambda schema, request: sum(schema.rows.values()),
         needs_secure_sum=settings.masked,
     )
+
+
+def aggregate(server: Server, replies: Replies[Summand]) -> Server:
+    """The state with the counts; raises `BadInput` for impossible counts."""
+    schema = server.schema
+    declared = sum(schema.rows[silo] for silo in replies.silos)
+    require_counts(replies.total, offsets(server.sets, cardinalities_of(schema)), declared)
+    return replace(server, counts=replies.total)
 
 
 def fit_of_tables(server: Server, *, blank: bool) -> Fit:

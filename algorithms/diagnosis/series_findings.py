@@ -20,7 +20,7 @@ from ..core.adjustment import Adjustment
 from .change import children_of
 from .columns import without_causes
 from .exchange import Server
-from .findings import RULES, WEIGHTS_DIFFER, Finding, Rule
+from .findings import COMMON_RULES, WEIGHTS_DIFFER, Finding, Rule
 from .over_time import LINE
 from .unit_root import own_t_values, unit_roots
 
@@ -152,7 +152,7 @@ def _change(who: tuple[str, ...], column: str, value: float, alone: bool, silos:
     return Finding(CHANGE, sentence, SEGMENTS, who)
 
 
-SERIES_RULES = RULES | {
+SERIES_RULES = COMMON_RULES | {
     "trend": Rule(6.0, lambda rows, d: np.zeros(len(rows)), _trend),
     SEASON: Rule(1.5, lambda rows, d: np.zeros(len(rows)), _season),
     "change": Rule(1.0, lambda rows, d: np.zeros(len(rows)), _change),

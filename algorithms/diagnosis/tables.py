@@ -19,6 +19,7 @@ from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
 from ..graphs.structure import Structure, empty_structure
 from ..statistics.count_tables import PAD, count, offsets
+from ..statistics.declared_sums import require_counts
 from ..statistics.moments import Table
 from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .exchange import by_silo, no_figures, silo_slots
@@ -164,8 +165,11 @@ def without_figures(server: Server) -> Server:
 
 
 def aggregate(server: Server, replies: Replies[Summand]) -> Server:
-    """The state with the counts, or with the silos' figures."""
+    """The state with the counts, or with the silos' figures; raises `BadInput` for impossible counts."""
     schema = server.schema
     if not len(server.counts):
-        return replace(server, counts=np.rint(replies.total).astype(np.float64))
+        counts = np.rint(replies.total).astype(np.float64)
+        begins = offsets(server.sets, cardinalities_of(schema))
+        require_counts(counts, begins, sum(schema.rows[silo] for silo in replies.silos))
+        return replace(server, counts=counts)
     return replace(server, figures=by_silo(replies.total, replies, schema))

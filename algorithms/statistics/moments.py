@@ -27,6 +27,7 @@ from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Summand, SumServe
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
 from ..errors import BadInput
+from .declared_sums import require_second_moments
 from .packing import Block, Packing, triangle
 
 
@@ -329,9 +330,15 @@ def require_variance(S: FloatArray, columns: Sequence[str]) -> None:
 
 
 def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
-    """`S` `[d, d]`, made positive definite if it is singular; raises `BadInput` for a column without variance."""
+    """`S` `[d, d]`, made positive definite if it is singular.
+
+    Raises `BadInput` for a column without variance, and if S has an eigenvalue that no second moments have.
+    """
     require_variance(S, schema.variables)
-    return S if is_positive_definite(unit_diagonal(S)) else S + FLOOR * np.diag(np.diag(S))
+    if is_positive_definite(unit_diagonal(S)):
+        return S
+    require_second_moments(S)
+    return S + FLOOR * np.diag(np.diag(S))
 
 
 def regression_weights(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArray:

@@ -34,6 +34,7 @@ from ..engines.resuming import repeated, run_lock
 from ..job.check import check, check_options
 from ..job.reading import reading_of
 from ..job.run import Listener
+from ..job.signing import write_unsigned
 from ..options.in_python import as_fields, message_in_python
 from ..options.learn import (
     Columns,
@@ -371,7 +372,7 @@ def _learn_inline(
     with nullcontext() if out is None else run_lock(out, fresh=True):
         result = run_inline(job, tables, listeners, files, declared)
         if out is not None:
-            write_outputs(result, out)
+            write_unsigned(out, write_outputs(result, out))
     return Learned(result, out)
 
 

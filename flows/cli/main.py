@@ -49,6 +49,7 @@ GROUPS = {
         "coordinator": "Run the coordinator of a federation.",
         "silo": "Join a federation; the rows stay on this machine.",
         "serve": "Learn on a schedule.",
+        "audit": "Verify what the silos of a run have signed: what left them, and the result.",
         "privacy": "Plan a privacy budget, and show the spent ε.",
         "attack": "Demonstrate attacks on privacy by a coordinator or a reader of results, and the defences.",
         "ui": "Start the web interfaces of Prefect and MLflow.",

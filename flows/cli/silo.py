@@ -14,7 +14,6 @@ import typer
 from fedbnsl.algorithms.errors import BadInput, foreign_text
 
 if TYPE_CHECKING:
-    from fedbnsl.algorithms.core.release import Disclosed
     from fedbnsl.data.folder.profile import ColumnProfile
     from fedbnsl.data.folder.table import Mapper
     from fedbnsl.tasks.silo.rows import AnyDescribed
@@ -198,6 +197,8 @@ def reader_lines(file: SiloFile) -> list[str]:
 
 def policy_lines(file: SiloFile) -> list[str]:
     """Lines on the owner's policy."""
+    from fedbnsl.tasks.silo.signed_records import policy_hash
+
     policy = file.policy
     set_to = [(field.name, getattr(policy, field.name)) for field in fields(policy)]
     said = [f"{name} = {value}" for name, value in set_to if value != getattr(type(policy)(), name)]
@@ -207,6 +208,7 @@ def policy_lines(file: SiloFile) -> list[str]:
     if file.members is not None:
         lines.append(f"members: {', '.join(sorted(file.members.fingerprints))}")
     lines += [f"warning: {warning}" for warning in file.warnings]
+    lines.append(f"hash of this policy, for `fedbnsl audit`: {policy_hash(policy)}")
     return [*lines, f"fingerprint of this silo's key, for the other owners: {file.identity.fingerprint()}"]
 
 
@@ -307,20 +309,4 @@ def sent(
             for run in journal.disclosed_runs():
                 print(f"silo {path.stem}, run {foreign_text(run)}")
                 for line in journal.disclosed(run):
-                    print(f"  {sent_line(line)}")
-
-
-def sent_line(line: Disclosed) -> str:
-    """A line of the disclosure statement in words."""
-    from fedbnsl.algorithms.errors import pluralize
-
-    parts = [
-        foreign_text(" of ".join(part for part in (line.part, line.algorithm) if part)),
-        line.statistic + ", masked" * line.masked + f", with noise of ρ = {line.rho:.3g}" * line.private,
-        f"a sum over {pluralize(len(line.silos), 'silo')}" if line.masked else "",
-        f"from {pluralize(line.rows, 'row')}" if line.rows else "",
-        f"at most {pluralize(line.numbers, 'number')} at a time" if line.numbers else "",
-        f"smallest count {line.smallest}" if line.smallest else "",
-        f"{pluralize(line.times, 'message')}, {line.bytes:,} bytes",
-    ]
-    return "; ".join(part for part in parts if part)
+                    print(f"  {line.in_words}")

@@ -1,7 +1,7 @@
 """The silos of a run: Dask workers on this machine that read a folder, or silos on their owners' machines."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,9 @@ from fedbnsl.data.folder.schema_inference import InferredSchema
 from fedbnsl.tasks.platforms.launch import connect_to_platform
 from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tasks.silo.guard import with_full_noise
+from fedbnsl.tasks.silo.messages import MethodCall
 from fedbnsl.tasks.silo.runs import RunTerms
+from fedbnsl.tasks.silo.signed_records import SignedRecord
 from fedbnsl.tasks.transport.channel import RelayTransport, connect_to_coordinator
 from fedbnsl.tasks.transport.cluster import DaskTransport, embedded_cluster
 from fedbnsl.tasks.transport.configuration import read_federation_file
@@ -70,6 +72,20 @@ class Silos:
         hidden = registry.build(job.spec).is_masked(self.session.schema, requested=job.settings.secure)
         federation.ask("admit", federation.terms, hidden, tolerates_dropout=False)
         return federation.ask("seal", context, tolerates_dropout=False)
+
+    def sign(self, run_id: str, files: dict[str, str]) -> dict[str, SignedRecord | str]:
+        """By silo, its signed record of the run with these `files`, or why it has signed none."""
+        roster = self.federations[-1].roster
+        call = MethodCall("sign", (run_id, files))
+        found: dict[str, SignedRecord | str] = {}
+        with suppress(BadInput):
+            found = roster.ask(dict.fromkeys(roster.present, call), tolerates_dropout=True)
+        for silo in sorted({*roster.present} - {*found}):  # one has refused, so each is asked by itself
+            try:
+                found |= roster.ask({silo: call}, tolerates_dropout=True)
+            except BadInput as refusal:
+                found[silo] = str(refusal)
+        return {silo: found[silo] if silo in found else f"lost: {roster.lost[silo]}" for silo in roster.silos}
 
     def finish(self) -> None:
         """Have the silos delete the finished run."""

@@ -395,10 +395,13 @@ class LearnedGraph:
 
 
 def redescribed(diagnosed: Diagnosed, schema: Schema, earlier: LearnedGraph, final: LearnedGraph) -> Diagnosed:
-    """The findings for the `final` graph: those that described another, `earlier` graph are determined again."""
+    """The findings for the `final` graph: those that described another, `earlier` graph are determined again.
+
+    Which edges rest on one silo is known of the earlier graph only.
+    """
     if np.array_equal(earlier.structure.weights, final.structure.weights):
         return diagnosed
-    described = {one.name for one in _graph_findings(schema, earlier, diagnosed.sums)}
+    described = {one.name for one in _graph_findings(schema, earlier, diagnosed.sums)} | {findings.INFLUENCE}
     kept = [one for one in diagnosed.findings if one.name not in described]
     found = _graph_findings(schema, final, diagnosed.sums)
     return replace(diagnosed, findings=(*kept, *_advised(final.job, schema, found)))
@@ -502,6 +505,7 @@ def _data_findings(
         *findings.fit_findings(server, structure, equal_variances=equal),
         *findings.silo_findings(server, series_findings.SERIES_RULES if structure.lags else findings.RULES),
     ]
+    found += [*findings.same_rows_findings(server), *findings.influence_findings(server)]
     found += series_findings.series_findings(server, found, [name in schema.levels for name in schema.variables])
     found = series_findings.change_findings(server, found)
     if structure.lags:

@@ -34,6 +34,7 @@ from .private_folder import BadRecord
 from .readers import ReaderLost
 from .rows import AnyDescribed, Described, DescribedPooled
 from .runs import RunTerms
+from .signed_records import Signer
 
 MIN_DESCRIBED_ROWS = 10
 """minimum number of rows for a description by a silo under a policy: a description of one row would disclose the row"""
@@ -70,6 +71,8 @@ class Guard:
     members: Members | None = None
     remote: bool = False
     """whether coordinator and owner are different parties"""
+    signer: Signer | None = None
+    """the owner's identity, which signs records of runs; None for a silo without a certificate"""
     log: Callable[[str], None] = print
     """the owner's log, with the reasons why rows could not be used"""
 

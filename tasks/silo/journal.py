@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS charged (run TEXT, round INTEGER, PRIMARY KEY (run, r
 CREATE TABLE IF NOT EXISTS sums (run TEXT, round INTEGER, survivors TEXT NOT NULL, PRIMARY KEY (run, round));
 CREATE TABLE IF NOT EXISTS pins (run TEXT PRIMARY KEY, seal TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS terms (run TEXT PRIMARY KEY, digest TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS signed (run TEXT PRIMARY KEY, digest TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS versions (name TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS summed_units (units BLOB PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS choices (rows TEXT, what TEXT, choice TEXT NOT NULL, PRIMARY KEY (rows, what));
@@ -172,6 +173,12 @@ class Journal:
         with self._readable():
             self._db.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", (run, digest))
             return str(self._db.execute("SELECT digest FROM terms WHERE run = ?", (run,)).fetchone()[0])
+
+    def first_signed(self, run: str, digest: str) -> str:
+        """The digest of the result of `run` that the silo signed first; if it has signed none, `digest`, for good."""
+        with self._readable():
+            self._db.execute("INSERT OR IGNORE INTO signed VALUES (?, ?)", (run, digest))
+            return str(self._db.execute("SELECT digest FROM signed WHERE run = ?", (run,)).fetchone()[0])
 
     def versions(self) -> set[str]:
         """The names of the versions of the rows that `Publications` must contain."""

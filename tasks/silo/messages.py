@@ -31,6 +31,7 @@ from .readers import ReaderLost
 from .rows import Described, DescribedPooled
 from .runs import RunTerms, require_run_name
 from .secure_sums import SecureSumRequest
+from .signed_records import SignedRecord
 
 PROTOCOL_VERSION = 1
 """the version of everything that coordinator and silos send each other; both need the same one"""
@@ -56,7 +57,7 @@ class Answering(Protocol):
         ...
 
 
-Method = Literal["describe", "admit", "seal", "solve", "secure_answer", "charges", "releases", "finish"]
+Method = Literal["describe", "admit", "seal", "solve", "secure_answer", "charges", "releases", "sign", "finish"]
 """the methods of `SiloService` that a coordinator may call"""
 METHODS: tuple[str, ...] = get_args(Method)
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
@@ -67,6 +68,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "secure_answer": (RunTerms, int, SecureSumRequest),
     "charges": (str | None,),
     "releases": (str,),
+    "sign": (str, dict[str, str]),
     "finish": (str,),
 }
 """the types of the arguments of each method"""
@@ -78,6 +80,7 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
     "secure_answer": (bytes,),
     "charges": (tuple[Charge, ...],),
     "releases": (tuple[Disclosed, ...],),
+    "sign": (SignedRecord,),
     "finish": (type(None),),
 }
 """the types that the answer of each method may have"""

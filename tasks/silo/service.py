@@ -41,6 +41,7 @@ from .readers import ReaderLost
 from .rows import AnyDescribed
 from .runs import OpenRun, RunTerms, open_run, terms_digest
 from .secure_sums import SecureSumRequest, SecureSums
+from .signed_records import SignedRecord, require_hashes, sign_record
 from .source import FileSource, SiloSource
 
 KEPT_DESCRIPTIONS = 8
@@ -195,7 +196,7 @@ class SiloService:
         """Record with the gate that `answer` leaves, in `size` bytes."""
         algorithm, release = terms.algorithm(), answer.release
         charges = self._ledger.charges(terms.run_id) if release.private else ()
-        rho = sum(charge.rho for charge in charges if charge.number == number)
+        rho = sum((charge.rho for charge in charges if charge.number == number), 0.0)
         smallest = smallest_count(algorithm, release, answer.reply)
         self._gate.record(terms, release, size, numbers_in(answer.reply), rho, smallest)
 
@@ -240,6 +241,22 @@ class SiloService:
     def releases(self, run_id: str) -> tuple[Disclosed, ...]:
         """The lines of the disclosure statement of a run and its further exchanges."""
         return self._gate.statement(run_id)
+
+    def sign(self, run_id: str, files: dict[str, str]) -> SignedRecord:
+        """The silo's signed record of a run whose result has `files`, each with its hash (`signed_records.py`).
+
+        Raises `NotAllowed` without a key, for a run in which the silo took no part, and for a second result of a run.
+        """
+        require_hashes(files)
+        signer, statement = self._guard.signer, self.releases(run_id)
+        if signer is None:
+            raise NotAllowed(f"silo {self.name}: it has no certificate, so it signs no record")
+        if not statement:
+            raise NotAllowed(f"silo {self.name}: it has not taken part in this run, so it signs no record of it")
+        digest = binding_digest(tuple(sorted(files.items())))
+        if self._source.durable and self._journal.first_signed(run_id, digest) != digest:
+            raise NotAllowed(f"silo {self.name}: it has already signed another result of this run")
+        return sign_record(signer, run_id, self.name, self._policy, statement, files)
 
     def record_message(self, run_id: str, statistic: Statistic, size: int) -> None:
         """Record a message of `size` bytes that is no reply of a round; not callable by a coordinator.

@@ -246,6 +246,31 @@ def holder_of(certificate: bytes) -> str:
     return _common_name(x509.load_der_x509_certificate(certificate))
 
 
+def certificate_fingerprint(certificate: bytes) -> str:
+    """The fingerprint of the key of a `certificate` in DER; raises `ValueError` if it is none."""
+    return fingerprint_of(x509.load_der_x509_certificate(certificate))
+
+
+def distrust_of(certificate: bytes, trusted: Path, day: str) -> str:
+    """Why the key of a `certificate` (DER) proved nothing on `day` (as in 2026-01-31); "" if it did.
+
+    An authority in the PEM file `trusted` must have issued the certificate, which must be valid on that day. Raises
+    `BadInput` for a file that is not in PEM.
+    """
+    authorities = _certificates_in(trusted)
+    try:
+        peer = x509.load_der_x509_certificate(certificate)
+        on = datetime.date.fromisoformat(day)
+    except ValueError:
+        return "its certificate is damaged, or the run has no date"
+    if not any(_is_authority(one) and _issued(one, peer) for one in authorities):
+        return f"no authority in {trusted} has issued its certificate"
+    validity = validity_of(peer)
+    if not validity.since.date() <= on <= validity.until.date():
+        return f"its certificate is valid from {validity.since:%Y-%m-%d} to {validity.until:%Y-%m-%d}"
+    return ""
+
+
 def _common_name(certificate: x509.Certificate) -> str:
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     if not names:

@@ -92,7 +92,7 @@ class SiloFile:
 
     def guard(self, log: Callable[[str], None]) -> Guard:
         """The guard of this silo; `log` receives the faults of its rows for the owner."""
-        return Guard(self.policy, self.declared, self.members, remote=True, log=log)
+        return Guard(self.policy, self.declared, self.members, remote=True, signer=self.identity, log=log)
 
     def require_declared(self) -> None:
         """Raise `BadInput` if the level of the policy needs the owner's declaration of the rows, and there is none."""

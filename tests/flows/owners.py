@@ -95,7 +95,8 @@ class Owners:
 
     def service(self, silo):
         """A new service of `silo`, under its owner's policy."""
-        guard = Guard(self.policies.get(silo, UNRESTRICTED), declared=declarations(self.about))
+        signer = identity(self.folder / silo, silo)
+        guard = Guard(self.policies.get(silo, UNRESTRICTED), declared=declarations(self.about), signer=signer)
         return SiloService(silo, self.files[silo], guard=guard)
 
     @staticmethod

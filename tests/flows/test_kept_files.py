@@ -24,6 +24,7 @@ from fedbnsl.flows.engines.resuming import read_started
 from fedbnsl.flows.engines.retention import read_record
 from fedbnsl.flows.engines.run_comparison import claimed_run, read_last_run, read_run
 from fedbnsl.flows.engines.run_context import RunContext
+from fedbnsl.flows.inference.audit import audit
 from fedbnsl.flows.learn import learn_from_silos
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.repeat import RepeatSettings
@@ -40,6 +41,9 @@ from tests.flows.owners import owners_of
 WITHOUT_FORMAT = {
     "*.csv": "tables of results, whose format is that of config.json",
     "metrics.json": "figures by name, beside config.json",
+    "disclosure.json": "statements by silo, beside signatures.json",
+    "*.html": "for browsers; its hash is compared",
+    "*.png": "pictures; their hashes are compared",
     "secret": "32 random bytes",
     ".running": "an empty lock",
     "*-wal": "SQLite's own, beside a database",
@@ -118,6 +122,7 @@ def kept(tmp_path_factory):
         learn(settings("tuesday", **several), nightly)
         learn(settings("private", algorithm="dp-covariance", epsilon=50.0), None)
     load(place / "runs" / "monday")
+    assert audit(place / "runs" / "monday").faults == ()
     assert ended_run(place / "runs", "nightly")
     assert read_outbox(place / "runs" / "tuesday")
     assert read_record(place / "runs" / "monday").deployment == "nightly"
@@ -202,6 +207,7 @@ READERS = {
     "started.json": lambda path: read_started(path.parent),
     "untracked.bin": lambda path: read_outbox(path.parent),
     "config.json": lambda path: read_run(path.parent),
+    "signatures.json": lambda path: audit(path.parent),
     "model.json": lambda path: load(path.parent),
     ".repeated/*.json": read_last_run,
     ".repeated/*.claim": read_last_run,

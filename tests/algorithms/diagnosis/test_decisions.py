@@ -187,7 +187,7 @@ def test_a_silo_disagrees_from_the_least_that_matters(figure, rules, least, alon
 
 
 CHANCE = {
-    ("shift", 4): lambda rows: math.sqrt(2 * math.log(8) / rows) / 2,
+    ("shift", 10): lambda rows: math.sqrt(2 * math.log(8) / rows) / 2,
     ("shift", 2): lambda rows: math.sqrt(2 * math.log(8) / rows) / 4,
     ("weights", 2): lambda rows: math.log(8) / rows,
 }

@@ -9,6 +9,7 @@ from fedbnsl.algorithms.errors import SilosUnavailable
 from fedbnsl.data.folder.folder import silo_files, write_folder
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.flows.engines.run_context import RunContext
+from fedbnsl.flows.inference.audit import audit
 from fedbnsl.flows.learn import learn, learn_flow
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.silo.messages import MethodCall
@@ -130,6 +131,10 @@ def test_owners_workers_are_used_and_one_that_stays_away_is_lost(server, example
     settings = {**SETTINGS, "data": str(owners.file.parent), "federation": str(owners.file), "silo_patience": 2}
     finished = learn(LearnSettings(out=str(tmp_path / "one"), **settings))
     assert same(finished.result, inline(example))
+    audited = audit(finished.folder, owners.folder / "coordinator" / "trusted.pem")
+    assert audited.faults == ()
+    assert "3 silos signed" in audited.lines[-1]
+    assert finished.files["signatures.json"].exists()
 
     def stop(heard):
         if heard.round.number == 2:
@@ -139,6 +144,9 @@ def test_owners_workers_are_used_and_one_that_stays_away_is_lost(server, example
     assert finished.result.outcome == "silo lost"
     assert finished.result.lost == ("silo-2",)
     assert finished.result.metrics["rounds"] == 2
+    audited = audit(finished.folder)
+    assert any("No silo has signed this run: the run was broken off" in line for line in audited.lines)
+    assert audited.faults == ("silo-2 took part in the run, and its disclosure statement is missing",)
     assert threading.active_count() < 200
 
 

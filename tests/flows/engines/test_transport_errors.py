@@ -84,7 +84,7 @@ SILO_ERRORS = {
     "unsafe sum": Aborted("2 keys are the same"),
 }
 """errors of a silo that is reached, by name"""
-AFTERWARDS = ("charges", "releases", "finish")
+AFTERWARDS = ("charges", "releases", "sign", "finish")
 """calls after the rounds"""
 
 
@@ -202,6 +202,7 @@ CALLS = {
     "secure_answer": (TERMS, 1, SecureSumRequest("advertise", b"")),
     "charges": ("run",),
     "releases": ("run",),
+    "sign": ("run", {"structure.csv": "0" * 64}),
     "finish": ("run",),
 }
 """the arguments of each call"""
