@@ -331,10 +331,11 @@ def excesses(server: Compared, rules: Mapping[str, Rule]) -> dict[str, FloatArra
 def independent_share(server: Compared) -> float:
     """The share of rows that count as independent in comparisons of means.
 
-    For time series it is (1 − ρ)/(1 + ρ), where ρ is the largest autocorrelation of a column at lag 1 (Bartlett 1946).
+    With clusters, it is that of their design effect. For time series it is (1 − ρ)/(1 + ρ), where ρ is the largest
+    autocorrelation of a column at lag 1 (Bartlett 1946).
     """
     if not isinstance(server, Server) or not server.rows:
-        return 1.0
+        return server.schema.independent_share
     if len(server.within) == len(server.schema.variables):
         return 1 / server.inflation
     largest = float(np.clip(autocorrelations(server).max(), 0.0, 0.99))

@@ -147,6 +147,7 @@ SOURCE_FORMAT_KEYS = (
     "stretches",
     "targets",
     "condition",
+    "cluster",
     "sheet",
     "rename",
     "recode",
@@ -312,6 +313,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
     for silo, path in files.items():
         fingerprints[silo] = fingerprint(path)
     rows: dict[str, Any]
+    clusters = {}
     if declared.kind == "events":
         inferred, rows = _read_events(folder, files, declared)
     elif _are_series(files, declared):
@@ -322,6 +324,8 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
         rows = {}
         for silo, table in tables.items():
             rows[silo] = table.rows(inferred.schema, silo)
+            if declared.reading.cluster is not None:
+                clusters[silo] = table.clusters(inferred.schema, silo)
     check_checksums(place_of(folder), about, files)
     schema = _with_targets(inferred.schema, declared)
     inferred = replace(inferred, notes=(*small_silo_notes(folder, reading), *inferred.notes))
@@ -339,7 +343,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
                 f"{folder / TRUTH}: line 1: column {quoted('weight:' + silo)}: there is no silo {quoted(silo)}"
             )
     weights = {silo: silo_weights[silo] for silo in silo_weights if silo in rows}
-    return FederatedData(schema, rows, truth, weights, dict(about), inferred.notes, fingerprints)
+    return FederatedData(schema, rows, truth, weights, dict(about), inferred.notes, fingerprints, clusters)
 
 
 def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:

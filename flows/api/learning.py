@@ -148,6 +148,7 @@ class LearnKeywords(TypedDict, total=False):
     transform: str
     targets: str | None
     condition: str | None
+    cluster: str | None
     knowledge: str | None
     required_arcs: str | None
     forbidden_arcs: str | None

@@ -74,7 +74,7 @@ def _hosted(job: Job, data: FederatedData, files: Mapping[str, Path]) -> Iterato
     def source(silo: str) -> SiloSource:
         table = data.tables[silo]
         if silo not in files:
-            return TableSource(table)
+            return TableSource(table, row_clusters=data.clusters.get(silo))
         return FileSource(silo, files[silo], durable=private, parsed=Parsed(table, data.fingerprints[silo]))
 
     with ExitStack() as opened:

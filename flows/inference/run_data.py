@@ -24,7 +24,14 @@ from fedbnsl.algorithms.parameters.regressions import (
     start,
 )
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.data.folder.about import Reading, RequestedTransform, condition_column, declarations, owner_column
+from fedbnsl.data.folder.about import (
+    Reading,
+    RequestedTransform,
+    cluster_column,
+    condition_column,
+    declarations,
+    owner_column,
+)
 from fedbnsl.data.folder.folder import files_of, read_folder
 from fedbnsl.data.folder.harmonise import OTHERS
 from fedbnsl.data.folder.targets import named_targets
@@ -101,6 +108,7 @@ def read_run_data(result: RunResult, folder: Path) -> RunData:
         by=owner_column(schema.aside),
         small_silos="merge" if OTHERS in schema.rows else "leave-out",
         condition=condition_column(schema.aside),
+        cluster=cluster_column(schema.aside),
     )
     own: dict[str, RequestedTransform] = {name: REQUESTED.get(one, "none") for name, one in schema.transforms.items()}
     numbers = [name for name in schema.variables if name not in schema.levels]

@@ -12,7 +12,7 @@ from fedbnsl.algorithms.core.spec import ANY_ROWS, AlgorithmSpec, Feature
 from fedbnsl.algorithms.errors import BadInput, NotApplicable, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import require_row_wise
-from fedbnsl.data.folder.about import parse_transforms
+from fedbnsl.data.folder.about import cluster_column, parse_transforms
 from fedbnsl.data.folder.check import check_levels_public
 from fedbnsl.data.folder.targets import UNKNOWN
 
@@ -49,6 +49,10 @@ def _check_data(job: Job, schema: Schema) -> None:
             f"learns from series of numbers, and column {quoted(column)} of {dataset} has labels",
         ),
         "targets of experiments": (targeted, "does not use the targets of experiments"),
+        "clusters": (
+            cluster_column(schema.aside) is not None,
+            "counts all rows, also those of one cluster (--cluster)",
+        ),
         "empty cells in series": (
             series and schema.gaps,
             f"needs series without empty cells, and {dataset} has some",

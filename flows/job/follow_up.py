@@ -361,6 +361,7 @@ def diagnose(
     else:
         settings = exchange.Diagnosis(masked=algorithm.needs_secure_sum, lags=structure.lags)
         spec = AlgorithmSpec("diagnosis", settings)
+        inflation /= session.schema.independent_share
         start = replace(exchange.start(session.schema, structure), inflation=inflation)
     if job.at_sums and sums is not None:  # no silo compares itself with the others
         server = diagnosis_tables.without_figures(start)

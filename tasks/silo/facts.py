@@ -57,6 +57,8 @@ def _declaration_faults(silo: str, schema: Schema, own: Declared) -> Iterator[st
         yield "its columns are not distinct, or it has levels of other columns"
     if any(not (math.isfinite(unit) and unit > 0 and math.frexp(unit)[0] == 0.5) for unit in schema.units):
         yield "its units are not powers of two"
+    if not 0 < schema.independent_share <= 1:
+        yield "its share of independent rows is not between 0 and 1"
     if schema.kind == "events":
         return
     if schema.kind != "time-series" and schema.kind != kind_of_levels(schema):
