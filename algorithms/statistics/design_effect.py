@@ -142,7 +142,7 @@ def _correlations(
     own = np.array([_correlation(variance, noise, np.eye(D)[:, block].copy()) for block in coding.blocks])
     if rows <= MIN_ROWS_PER_COLUMN * D:
         return [own]
-    P = np.linalg.inv(R + FLOOR * np.eye(D))
+    P = np.asarray(np.linalg.inv(R + FLOOR * np.eye(D)), np.float64)
     has_residual = [bool((np.diag(P)[block] < 1 / MIN_RESIDUAL).all()) for block in coding.blocks]
     residual = [_correlation(variance, noise, P[:, block]) for block in coding.blocks]
     return [own, np.where(has_residual, residual, own)]
