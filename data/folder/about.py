@@ -314,6 +314,8 @@ def check_checksums(folder: Path, about: Mapping[str, Any], silos: Mapping[str, 
 IGNORED, NOT_SELECTED, OWNER = "left out by --ignore", "not among --only", "names the silo of each row (--by)"
 CONDITION = "names the condition of each row (--condition)"
 CLUSTER = "names the cluster of each row (--cluster)"
+RECURRING = "ids that recur"
+"""the begin of the reason for excluding a column of ids that several rows share"""
 
 
 @dataclass(frozen=True)
@@ -440,6 +442,11 @@ def condition_column(aside: Mapping[str, str]) -> str | None:
 def cluster_column(aside: Mapping[str, str]) -> str | None:
     """The column that names the cluster of each row, or None; `aside` has the excluded columns with their reasons."""
     return next((name for name, reason in aside.items() if reason == CLUSTER), None)
+
+
+def recurring_column(aside: Mapping[str, str]) -> str | None:
+    """The excluded column whose ids recur, so that it may name clusters, or None."""
+    return next((name for name, reason in aside.items() if reason.startswith(RECURRING)), None)
 
 
 def owner_column(aside: Mapping[str, str]) -> str | None:

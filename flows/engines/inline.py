@@ -52,9 +52,8 @@ def inline_session(
 
         def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
             schema = job.run_schema(data.schema)
-            terms = RunTerms(
-                run_id, registry.pack(spec), schema, job.settings.seed, job.budget, declared, step_of=job.run_id
-            )
+            own = (job.budget, job.declaration(declared))
+            terms = RunTerms(run_id, registry.pack(spec), schema, job.settings.seed, *own, step_of=job.run_id)
             federations.append(SiloFederation(in_process_roster(transport, schema.silos), terms, job.settings.secure))
             return federations[-1]
 

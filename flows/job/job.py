@@ -21,6 +21,7 @@ from fedbnsl.algorithms.core.schema import NO_IMPUTATION, FloatArray, Imputation
 from fedbnsl.algorithms.core.spec import SERIES, AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.ledger import Budget
+from fedbnsl.data.folder.about import Declared
 from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tracking.publication import PublicationGate
 from fedbnsl.tracking.result import RunDescription
@@ -95,6 +96,8 @@ class Job:
     """the model of the empty cells"""
     imputation_cost: ImputationCost = NO_IMPUTATION_COST
     """the cost of the imputation model"""
+    probed_column: str = ""
+    """the column whose rows with the same id an exchange compares, although it names no clusters in the run"""
     clusters: Clusters | None = None
     """the design effect of the clusters of rows; None if no column names clusters"""
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
@@ -166,6 +169,12 @@ class Job:
         if not self.targets and not self.compares_conditions:
             return own
         return replace(own, targets=self.targets, compares_conditions=self.compares_conditions)
+
+    def declaration(self, declared: Declared) -> Declared:
+        """The declaration `declared` of the data, with the probed column, if there is one, as the names of clusters."""
+        if not self.probed_column:
+            return declared
+        return replace(declared, reading=replace(declared.reading, cluster=self.probed_column))
 
     @property
     def adjustment(self) -> Adjustment:

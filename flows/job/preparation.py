@@ -184,12 +184,17 @@ def with_clusters(job: Job, session: Session) -> tuple[Job, Session]:
     column = cluster_column(session.schema.aside)
     if column is None:
         return job, session
-    found = extra_exchange(job, session, AlgorithmSpec("design-effect", DesignEffect()), "clusters")
-    found.last.require_silos("when rows of one cluster were compared")
-    rows = sum(session.schema.rows.values())
-    clusters = Clusters(column, design_effect(found.last.server, rows), rows, found.bytes_sent)
+    clusters = compared_clusters(job, session, column, "clusters")
     schema = replace(session.schema, independent_share=clusters.independent_share)
     return replace(job, clusters=clusters), replace(session, schema=schema)
+
+
+def compared_clusters(job: Job, session: Session, column: str, name: str) -> Clusters:
+    """The design effect of the clusters that `column` names, from an exchange under the run id `<run id>-<name>`."""
+    found = extra_exchange(job, session, AlgorithmSpec("design-effect", DesignEffect()), name)
+    found.last.require_silos("when rows of one cluster were compared")
+    rows = sum(session.schema.rows.values())
+    return Clusters(column, design_effect(found.last.server, rows), rows, found.bytes_sent)
 
 
 def outlier_refusal(job: Job, schema: Schema) -> str:
