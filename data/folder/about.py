@@ -408,7 +408,7 @@ class Reading:
         if self.private:
             raise BadInput(
                 "--cluster cannot be used with an ε, which protects single rows: a person with several rows would be "
-                "protected less"
+                "protected less. Owners at level sums do not allow it either, as they describe no cell"
             )
 
     @property

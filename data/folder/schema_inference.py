@@ -55,7 +55,7 @@ MAX_EMPTY_SHARE = 0.9
 """share of empty cells above which a column is excluded"""
 MIN_ID_ROWS = 20
 """minimum number of rows for which all distinct values indicate an identifier"""
-MAX_RECURRENCE = 5.0
+MAX_RECURRENCE = 10.0
 """maximum mean number of rows of a value of an identifier, whose rows are then repeated measures"""
 DESIGN = re.compile(
     r"(.*[ _.-])?(stratum|strata|psu|fnlwgt|finalwt|pweights?|probweights?|"
