@@ -190,11 +190,15 @@ def with_clusters(job: Job, session: Session) -> tuple[Job, Session]:
 
 
 def compared_clusters(job: Job, session: Session, column: str, name: str) -> Clusters:
-    """The design effect of the clusters that `column` names, from an exchange under the run id `<run id>-<name>`."""
+    """The design effect of the clusters that `column` names, from an exchange under the run id `<run id>-<name>`.
+
+    It is rounded as it is published.
+    """
     found = extra_exchange(job, session, AlgorithmSpec("design-effect", DesignEffect()), name)
     found.last.require_silos("when rows of one cluster were compared")
     rows = sum(session.schema.rows.values())
-    return Clusters(column, design_effect(found.last.server, rows), rows, found.bytes_sent)
+    effect = float(f"{design_effect(found.last.server, rows):.3g}")
+    return Clusters(column, effect, rows, found.bytes_sent)
 
 
 def outlier_refusal(job: Job, schema: Schema) -> str:

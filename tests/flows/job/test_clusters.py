@@ -10,13 +10,15 @@ from fedbnsl import learn
 from fedbnsl.algorithms.diagnosis import findings
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import declarations
+from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.flows.api.loading import load
 from fedbnsl.flows.inference.effects import effects
 from fedbnsl.flows.job.run import rounds_row
 from fedbnsl.tasks.silo.guard import Guard
-from fedbnsl.tasks.silo.policy import NotAllowed
+from fedbnsl.tasks.silo.policy import NotAllowed, Policy
 from fedbnsl.tasks.silo.rows import describe_rows
 from tests.flows.commands import assert_same_files, run, stop_and_resume
+from tests.flows.owners import owners_of
 
 D = 8
 NAMES = [f"x{j}" for j in range(D)]
@@ -236,3 +238,20 @@ def test_a_run_with_clusters_resumed_between_its_rounds_gives_the_same(tmp_path,
     assert_same_files(tmp_path / "out", tmp_path / "whole", ("structure.csv", "model.bif"))
     shares = [load(tmp_path / name).result.independent_share for name in ("out", "whole")]
     assert shares[0] == shares[1] < 0.9
+
+
+@pytest.mark.slow
+def test_owners_who_demand_masks_find_the_design_effect_together(tmp_path, server):
+    """Each owner declares the column, and so does the coordinator, who has no rows."""
+    folder = data_in(tmp_path / "study", frames(10))
+    expected = learn(folder, engine="inline", cluster="patient", algorithm="secure-boss").result
+    policies = dict.fromkeys(silo_files(folder), Policy(masked=True, silos=2))
+    about = {"cluster": "patient"}
+    with owners_of(silo_files(folder), tmp_path / "federation", policies, about) as owners:
+        (owners.file.parent / "about.json").write_text(json.dumps(about))
+        options = {"federation": str(owners.file), "algorithm": "secure-boss", "engine": "prefect", "silo_patience": 2}
+        found = learn(owners.file.parent, out=tmp_path / "out", **options).result
+        np.testing.assert_array_equal(found.structure.weights, expected.structure.weights)
+        assert found.independent_share == expected.independent_share
+        (sent,) = {one.statistic for one in found.disclosed["lab"] if one.part == "clusters"}
+        assert sent == "moments"
