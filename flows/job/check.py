@@ -96,6 +96,7 @@ def check(job: Job, schema: Schema) -> None:
     if schema.kind == "events" and parse_transforms(job.settings.transform) != ("none", ()):
         raise BadInput(f"--transform is for columns of numbers, and the rows of {job.dataset} are events")
     _check_adjustment(job, schema)
+    _check_clusters(job, schema)
     for option, (requested, refusal) in REFUSALS.items():
         if requested(job.settings) and (reason := refusal(job, schema)):
             raise BadInput(f"{option}: {reason}")
@@ -116,6 +117,16 @@ def check(job: Job, schema: Schema) -> None:
     elif not math.isinf(job.budget.epsilon):
         raise BadInput(f"--budget limits the ε of private algorithms: {name} with these settings is not private")
     check_truth(job, schema)
+
+
+def _check_clusters(job: Job, schema: Schema) -> None:
+    """Raise `BadInput` if a column names clusters of rows that are a series or events, or have targets."""
+    if cluster_column(schema.aside) is None:
+        return
+    if schema.kind in ("time-series", "events"):
+        raise BadInput(f"--cluster is for tables, and {job.dataset} is {schema.kind}")
+    if schema.has_targets or job.settings.targets == UNKNOWN:
+        raise BadInput(f"--cluster cannot be used with targets of experiments, which count all rows: {AS_IF_OBSERVED}")
 
 
 def _check_experiments(job: Job, schema: Schema) -> None:

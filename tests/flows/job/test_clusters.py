@@ -93,10 +93,12 @@ def test_the_result_names_the_design_effect_and_its_files_are_read_again(tmp_pat
 
 
 def test_without_the_option_ids_that_recur_have_a_finding_whose_command_works(tmp_path):
-    for kind in ("numbers", "mixed"):
+    for kind, words in (("numbers", False), ("mixed", False), ("mixed", True)):
         data = frames(2, kind, name="patient_id")
-        result = learn(data_in(tmp_path / kind, data), engine="inline", bootstrap=0).result
-        assert result.schema.aside["patient_id"].startswith("ids that recur (5 rows each)")
+        for frame in data.values():
+            frame["patient_id"] = "p" * words + frame["patient_id"].astype(str)
+        result = learn(data_in(tmp_path / f"{kind}-{words}", data), engine="inline", bootstrap=0).result
+        assert result.schema.aside["patient_id"].startswith("ids that recur" + " (5 rows each)" * (not words))
         (found,) = (one for one in result.diagnosed.findings if one.name == findings.ROWS_DEPEND)
         assert "Rows with the same patient_id resemble each other: the design effect is 2" in found.message
         assert found.advice == "Learn again with --cluster patient_id."
@@ -156,6 +158,9 @@ REFUSED = {
     "a condition": ({"condition": "x0"}, "cluster cannot be used with condition"),
     "an ignored column": ({"ignore": ("patient",)}, "cluster and ignore both name the column 'patient'"),
     "no such column": ({"cluster": "person"}, "cluster: there is no column 'person'"),
+    "targets": ({"targets": "targets.csv"}, "cluster cannot be used with targets of experiments"),
+    "unknown targets": ({"targets": "unknown"}, "cluster cannot be used with targets of experiments"),
+    "a series": ({"time": "order"}, "cluster is for tables, and study is time-series"),
     "random projections": (
         {"algorithm": "fed-pc", "mode": "projection", "kind": "labels"},
         "mode is projection, whose tests count all rows",
@@ -168,10 +173,15 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_clusters_cannot_have_is_refused_in_one_line(case, tmp_path):
+def test_what_clusters_cannot_have_is_refused_in_one_line(case, tmp_path, monkeypatch):
     options, message = REFUSED[case]
     kind = options.get("kind", "numbers")
     folder = data_in(tmp_path / "study", frames(5, kind, patients=60))
+    (tmp_path / "targets.csv").write_text("silo,variable\nlab,x0\n")
+    monkeypatch.chdir(tmp_path)
+    if "time" in options:
+        for path in folder.glob("*.csv"):
+            pd.read_csv(path).assign(order=range(100)).to_csv(path, index=False)
     given = {"cluster": "patient"} | {name: value for name, value in options.items() if name != "kind"}
     with pytest.raises(BadInput, match=message):
         learn(folder, engine="inline", **given)
