@@ -208,10 +208,7 @@ def part(silo: Silo, request: Broadcast) -> FloatArray:
 
 
 def _sums_of(silo: Silo, request: Broadcast, r: int, slopes: FloatArray) -> dict[str, Any]:
-    """The sums of regression `r` over the silo's complete rows at these `slopes`; {} if there are no such rows.
-
-    Raises `BadInput` if clusters are requested, and no column names them.
-    """
+    """The sums of regression `r` over the silo's complete rows at these `slopes`; {} if there are no such rows."""
     coding, outcome, used = coding_of(silo.schema), request.outcome, np.flatnonzero(request.regressors[r]).tolist()
     rows = silo.complete_rows([*used, outcome])
     n = len(rows)
@@ -224,14 +221,8 @@ def _sums_of(silo: Silo, request: Broadcast, r: int, slopes: FloatArray) -> dict
     subset = coding.subset(used)
     y = rows[:, -1]
     fit = OwnFit.of(subset.rows(rows[:, :-1]), y, slopes, labels=bool(coding.discrete[outcome]))
-    sums: dict[str, Any] = dict(fit.sums)
-    clusters = None
-    if request.clustered:
-        if silo.clusters is None:
-            raise BadInput("intervals of clusters need rows whose clusters a column names (--cluster)")
-        clusters = np.unique(silo.clusters[silo.complete([*used, outcome])], return_inverse=True)[1]
-        scores = by_cluster(fit.about * fit.errors[:, None], clusters)
-        sums |= {"clusters": float(len(scores)), "scores": scores.T @ scores}
+    clusters, scores = _scores(silo, request, [*used, outcome], fit)
+    sums: dict[str, Any] = {**fit.sums, **scores}
     own = np.flatnonzero(request.comparisons[:, 0] == r) if fit.labels else np.empty(0, np.int64)
     if np.isinf(fit.intercept):
         return sums | {"risks": np.full((len(own), 2), n * y[0])}
@@ -244,6 +235,22 @@ def _sums_of(silo: Silo, request: Broadcast, r: int, slopes: FloatArray) -> dict
     for name in ("risks", "spread", "slopes") if compared else ():
         sums[name] = np.array([one[name] for one in compared])
     return sums
+
+
+def _scores(
+    silo: Silo, request: Broadcast, columns: Sequence[int], fit: OwnFit
+) -> tuple[NDArray[np.int64] | None, dict[str, Any]]:
+    """The cluster, from 0, of each row without an empty cell in `columns`, and the sums over the clusters of `fit`.
+
+    They are None and {} if clusters are not requested. Raises `BadInput` if they are, but no column names them.
+    """
+    if not request.clustered:
+        return None, {}
+    if silo.clusters is None:
+        raise BadInput("intervals of clusters need rows whose clusters a column names (--cluster)")
+    clusters = np.unique(silo.clusters[silo.complete(columns)], return_inverse=True)[1]
+    scores = by_cluster(fit.about * fit.errors[:, None], clusters)
+    return clusters, {"clusters": float(len(scores)), "scores": scores.T @ scores}
 
 
 def by_cluster(rows: FloatArray, clusters: NDArray[np.int64] | None) -> FloatArray:
