@@ -45,7 +45,7 @@ for title, options in (("patients", {"cluster": "patient_id"}), ("independent ro
     widths[title] = high - low
     print(f"{title}: {effect.effects[0].value:+.2f}, 95 % interval {low:+.2f} to {high:+.2f}")
 
-# %% What the wider interval does not repair. If sicker patients get higher doses at all of their visits, that is
-# confounding: it needs a column of what the dose was chosen by. And an effect from one visit on the next one needs the
-# order of visits: a series for each patient (--time).
+# %% What the wider interval does not repair: doses chosen by how sick a patient is, and effects from visit to visit.
+# If sicker patients get higher doses at all of their visits, that is confounding: it needs a column of what the dose
+# was chosen by. An effect from one visit on the next one needs the order of visits: a series for each patient (--time).
 print(effect)
