@@ -67,6 +67,8 @@ class FederatedData:
     """findings on how the tables were read, one line each"""
     fingerprints: dict[str, Fingerprint] = field(default_factory=dict)
     """the fingerprints of the silos' files before they were read; empty for tables that do not come from files"""
+    clusters: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    """by silo, the number of the cluster of each row, `[n_rows]`; empty unless a column names clusters"""
 
     def __repr__(self) -> str:
         """One line: the kind and the size of the data, and the true graph if it is known."""

@@ -178,6 +178,8 @@ _DECLARED = (
     ),
     Metric("target_exchanges", "exchanges", "Targets, before the rounds: exchanges"),
     Metric("target_bytes", "exchanges", "Targets, before the rounds: bytes in both directions"),
+    Metric("design_effect", "exchanges", "Design effect of the clusters of rows", kind=Kind.STATISTIC),
+    Metric("cluster_bytes", "exchanges", "Design effect, before the rounds: bytes in both directions"),
     Metric("filling_exchanges", "exchanges", "Imputation model, before the rounds: exchanges"),
     Metric("filling_bytes", "exchanges", "Imputation model, before the rounds: bytes in both directions"),
     Metric("parameter_bytes", "exchanges", "Parameters, after the rounds: bytes in both directions"),

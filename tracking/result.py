@@ -288,11 +288,6 @@ class RunDescription:
     small_cells: str | None = None
     """whether cells of 1 and 2 rows are published, `blank` or `keep`; None for a run with an ε (noisy counts)"""
 
-    @property
-    def independent_share(self) -> float:
-        """The share of rows that count as independent in scores, tests and intervals."""
-        return float(self.params.get("independent_share", 1.0))
-
 
 @dataclass(frozen=True)
 class SiloEdge:
@@ -422,6 +417,11 @@ class RunResult(RunDescription):
     def silo_edges(self) -> list[SiloEdge]:
         """Every edge of any silo's own structure, by `silo_edges`."""
         return silo_edges(self.local_edges)
+
+    @property
+    def independent_share(self) -> float:
+        """The share of rows that count as independent in scores, tests and intervals."""
+        return float(self.params.get("independent_share", 1.0)) * self.schema.independent_share
 
     @property
     def labelled(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ ALGORITHMS: dict[str, Entry] = {
         kinds=(*ANY_ROWS, *SERIES),
         lags_before=True,
         reach=2,
-        takes=("empty cells", "rows in passes"),
+        takes=("clusters", "empty cells", "rows in passes"),
         directs_by_knowledge=True,
     ),
     "fed-fci": Entry(
@@ -35,7 +35,7 @@ ALGORITHMS: dict[str, Entry] = {
         disclosure=SUMMED,
         maker=lazy_factory("constraint.fed_pc:FederatedSettings", "fed_fci"),
         kinds=ANY_ROWS,
-        takes=("empty cells", "rows in passes"),
+        takes=("clusters", "empty cells", "rows in passes"),
     ),
 }
 """the learners of this family, by name"""

@@ -39,7 +39,8 @@ def count_evidence(settings: ConstraintSettings) -> Evidence:
         tables = tables_for(tests, len(server.variables))
         if sums.noise:
             return noisy_chi_square(TableReader(tables, server.cardinalities, sums.numbers), tests, sums.noise)
-        return chi_square(sums.numbers, tables, server.cardinalities, tests, g_square=settings.statistic == "g2")
+        g_square, share = settings.statistic == "g2", server.independent_share
+        return chi_square(sums.numbers, tables, server.cardinalities, tests, g_square=g_square, share=share)
 
     def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> SummedEvidence:
         return SummedEvidence("tables", total, silos)

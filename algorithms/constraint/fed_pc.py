@@ -110,7 +110,14 @@ def _federated(
             raise BadInput(f"parameter mode is projection, which needs discrete data: the data are {kind}")
         return projection_evidence(settings.projections, settings.projection_seed)
 
-    return federated_search(settings, method, choose)
+    search: FederatedAlgorithm[Server, Any, Query, Summand] = federated_search(settings, method, choose)
+
+    def open_server(schema: Schema) -> Server:
+        if schema.independent_share < 1 and settings.mode == "projection":
+            raise BadInput("parameter mode is projection, whose tests count all rows: with --cluster it must be exact")
+        return search.open_server(schema)
+
+    return replace(search, open_server=open_server)
 
 
 def bounded_settings(settings: FederatedSettings) -> FederatedSettings:

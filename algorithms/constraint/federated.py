@@ -61,6 +61,8 @@ class Server:
     search: SeparatorSearch
     known: SummedEvidence = field(default_factory=SummedEvidence)
     exchanges: int = 0
+    independent_share: float = 1.0
+    """the share of rows that count as independent in tests of count tables"""
 
     @property
     def prior(self) -> Prior:
@@ -100,23 +102,25 @@ def federated_search(
     average number of rows per silo.
     """
 
-    def search_plan(kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int], prior: Prior) -> SearchPlan:
-        rows_per_test = sum(rows.values()) // (1 if rows_of_all else len(rows))
+    def search_plan(
+        kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int], prior: Prior, share: float
+    ) -> SearchPlan:
+        rows_per_test = int(sum(rows.values()) * share) // (1 if rows_of_all else len(rows))
         return _plan(settings, method, kind, cardinalities, rows_per_test, prior)
 
     def open_server(schema: Schema) -> Server:
         choose(schema.kind)
         cardinalities, rows = cardinalities_of(schema), dict(sorted(schema.rows.items()))
-        background = schema.knowledge
-        search = start(search_plan(schema.kind, cardinalities, rows, background.prior(schema.variables)))
-        return Server(schema.variables, schema.kind, cardinalities, coding_of(schema), rows, background, search)
+        background, share = schema.knowledge, schema.independent_share
+        search = start(search_plan(schema.kind, cardinalities, rows, background.prior(schema.variables), share))
+        own = (schema.variables, schema.kind, cardinalities, coding_of(schema), rows, background, search)
+        return Server(*own, independent_share=share)
 
     def aggregate(server: Server, replies: Replies[Summand]) -> Server:
         evidence = choose(server.kind)
         updated = _with_sum(server, replies, evidence)
-        return _advance_search(
-            updated, evidence, search_plan(server.kind, server.cardinalities, server.rows, server.prior)
-        )
+        plan = search_plan(server.kind, server.cardinalities, server.rows, server.prior, server.independent_share)
+        return _advance_search(updated, evidence, plan)
 
     algorithm = sum_each_round(
         open_silo=open_rows,

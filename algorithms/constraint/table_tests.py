@@ -12,14 +12,21 @@ from .subsets import Tests
 
 
 def chi_square(
-    counts: FloatArray, tables: Tables, cardinalities: NDArray[np.int64], tests: Tests, *, g_square: bool = False
+    counts: FloatArray,
+    tables: Tables,
+    cardinalities: NDArray[np.int64],
+    tests: Tests,
+    *,
+    g_square: bool = False,
+    share: float = 1.0,
 ) -> Results:
     """The p-values and strengths of `tests` from `counts`, the concatenated tables of `tables`.
 
     χ² = Σ_z Σ_xy (v_xyz − e)²/e with e = v_xz v_yz / v_z (Wang, Ma & Wang 2023, Eq. 2), or G² = 2 Σ v_xyz ln(v_xyz /
     e). A stratum has (|X_z| − 1)(|Y_z| − 1) degrees of freedom, counting the levels that occur in it; an empty stratum
     has none. Without any degree of freedom there is no evidence of dependence, and p = 1. The strength is Tschuprow's
-    T², for G² computed with G² in place of χ².
+    T², for G² computed with G² in place of χ². If only a `share` of the rows counts as independent, p is that of
+    `share` times the statistic (Rao & Scott 1984).
     """
     begins = offsets(tables.sets, cardinalities)
     largest = int(cardinalities.max())
@@ -27,7 +34,7 @@ def chi_square(
         counts, begins, cardinalities, tables.sets, tables.table_of, tests, largest, g_square
     )
     return Results(
-        p=np.where(dof > 0, chdtrc(np.maximum(dof, 1), statistic), 1.0),
+        p=np.where(dof > 0, chdtrc(np.maximum(dof, 1), share * statistic), 1.0),
         strength=statistic / np.sqrt(np.maximum(dof, 1)) / np.maximum(n, 1),
     )
 

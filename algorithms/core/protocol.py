@@ -186,6 +186,9 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     """server -> structures by silo, for baselines that learn one structure per silo"""
     releases: Releases = "undeclared"
     """the kind of statistic in the reply to a broadcast; the registry sets it to that of the algorithm's entry"""
+    takes_clusters: bool = False
+    """whether `open_silo` takes the rows as `ClusteredRows` (`statistics/design_effect.py`) if a column of the silo's
+    table names clusters"""
     persisted_state: tuple[str, ...] = ()
     """the fields of Silo that change from round to round; a silo stores them in its journal, and recomputes the other
     fields from its rows"""

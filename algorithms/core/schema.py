@@ -183,6 +183,9 @@ class Schema:
     """for each skewed column without a transform, the transform that would make it nearly symmetric"""
     imputation_model: ImputationModel = field(default=NO_IMPUTATION, compare=False)
     """the model of the empty cells, after the exchange that estimates it"""
+    independent_share: float = 1.0
+    """the share of the rows that count as independent in scores and tests, because rows of one cluster depend on each
+    other (`statistics/design_effect.py`)"""
     knowledge: Knowledge = NO_KNOWLEDGE
     """background knowledge of the graph"""
     adjustment: Adjustment = NO_ADJUSTMENT
@@ -268,6 +271,15 @@ class Schema:
             both = (share.sum() ** 2 - (share**2).sum()) / max(d * (d - 1), 1)
             total += n * (both if d > 1 else share[0])
         return round(total)
+
+    @property
+    def effective_share(self) -> float:
+        """The share of the rows that count as complete and independent in scores and tests.
+
+        Cells may be empty, and rows of one cluster depend on each other.
+        """
+        complete = self.imputation_model.rows / sum(self.rows.values()) if self.gaps else 1.0
+        return complete * self.independent_share
 
     def of_silos(self, silos: tuple[str, ...]) -> "Schema":
         """The schema of only these `silos`."""

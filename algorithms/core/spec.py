@@ -27,6 +27,7 @@ ANY_ROWS: tuple[Kind, ...] = (*UNMIXED_ROWS, "mixed")
 SERIES: tuple[Kind, ...] = ("time-series",)
 EVENTS: tuple[Kind, ...] = ("events",)
 Feature = Literal[
+    "clusters",
     "empty cells",
     "empty cells in series",
     "labels in series",
@@ -34,8 +35,9 @@ Feature = Literal[
     "series in passes",
     "targets of experiments",
 ]
-"""what data may have besides a kind: empty cells of tables or of series of numbers, columns of labels in time series,
-rows that a silo reads in passes because they exceed its memory, and variables that experiments have set"""
+"""what data may have besides a kind: rows of one cluster that depend on each other, empty cells of tables or of series
+of numbers, columns of labels in time series, rows that a silo reads in passes because they exceed its memory, and
+variables that experiments have set"""
 
 
 def always(settings: Any) -> bool:

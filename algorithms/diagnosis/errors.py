@@ -107,6 +107,11 @@ class Server:
     """the share of the other unlikely rows"""
     rows: int = 0
 
+    @property
+    def independent_rows(self) -> float:
+        """The number of rows that count as independent, because rows of one cluster depend on each other."""
+        return self.rows * self.schema.independent_share
+
 
 def fitted_model(S: FloatArray, dag: NDArray[np.bool_], scales: FloatArray) -> Broadcast:
     """The least-squares fit of `dag` `[d, d]` to second moments `S` `[w·d, w·d]` of coded columns.
@@ -233,8 +238,8 @@ def explained_squares(server: Server) -> tuple[FloatArray, NDArray[np.bool_]]:
         freedom = len(C) - 2
         slopes = np.linalg.lstsq(C[2:, 2:], C[2:, 1], rcond=1e-9)[0]
         share = float(slopes @ C[2:, 1] / max(C[1, 1], 1e-12))
-        shares.append(share - freedom / server.rows)
-        significant.append(server.rows * share > chi_square_bound(freedom, FALSE_ALARMS))
+        shares.append(share - freedom / server.independent_rows)
+        significant.append(server.independent_rows * share > chi_square_bound(freedom, FALSE_ALARMS))
     return np.array(shares), np.array(significant, np.bool_) & (np.array(shares) > MIN_SHARE)
 
 
@@ -242,7 +247,7 @@ def mean_explained(server: Server) -> float:
     """The mean of the r² of `explained_squares`, less one standard error."""
     shares = explained_squares(server)[0]
     mean = float(shares.mean()) if len(shares) else 0.0
-    return mean - 2 * math.sqrt(max(mean, 0.0) / (server.rows * max(len(shares), 1)))
+    return mean - 2 * math.sqrt(max(mean, 0.0) / (server.independent_rows * max(len(shares), 1)))
 
 
 def rows_from_elsewhere(server: Server) -> float:
@@ -271,9 +276,9 @@ def independent_rows(server: Server) -> IndependentRows:
 
     Correlated squares matter by pairs, so that a high quantile over the pairs counts, less its distance from the mean
     by chance. Dependence of rows is much the same for all pairs, so the median counts: rows that are sorted by a column
-    resemble the rows before them in few pairs.
+    resemble the rows before them in few pairs. It is 0 if a column names clusters, whose design effect already counts.
     """
-    n, checked = server.rows, np.flatnonzero(server.squares[0, 1:])
+    n, checked = server.independent_rows, np.flatnonzero(server.squares[0, 1:])
     if len(checked) < 2:
         return IndependentRows(1.0, 0.0)
     squares = server.squares[1:, 1:][np.ix_(checked, checked)]
@@ -288,4 +293,6 @@ def independent_rows(server: Server) -> IndependentRows:
     following = 2 * float(np.median(server.following[np.ix_(checked, checked)][upper] / products))
     error = 2 * MEDIAN_ERROR * spread * math.sqrt(LAGS / (n * len(products)))
     least = max(MIN_STANDARD_ERRORS * error, MIN_INFLATION - 1)
+    if server.schema.independent_share < 1:
+        return IndependentRows(spread, 0.0)
     return IndependentRows(spread, following if following > least else 0.0)

@@ -200,14 +200,43 @@ def error_findings(dependent: int, families: int, min_share: float) -> list[Find
     return [Finding(ERRORS_DEPEND, sentence, "Read the graph as one of dependences: a weight is only a mean slope.")]
 
 
-def dependent_rows_findings(share: float, rows: int) -> list[Finding]:
-    """The finding that only a `share` of `rows` rows counts as independent, because rows resemble rows before them."""
+def dependent_rows_findings(share: float, rows: int, column: str | None) -> list[Finding]:
+    """The finding that only a `share` of `rows` rows counts as independent, because rows resemble rows before them.
+
+    `column` is the one whose ids recur, if there is one.
+    """
     sentence = (
         f"Rows resemble the rows before them, so {rows:,} rows have as much evidence as about "
         f"{float(f'{share * rows:.2g}'):,.0f} independent ones; scores and strengths count those. Repeated rows, "
         "several rows of one person, or an order in time can be the reason."
     )
-    return [Finding(ROWS_DEPEND, sentence, "If rows have a time, learn again with --time and its column.")]
+    advice = f"Learn again with --cluster {column}." if column else LEARN_CLUSTERS
+    return [Finding(ROWS_DEPEND, sentence, advice)]
+
+
+LEARN_CLUSTERS = (
+    "If rows have a time, learn again with --time and its column; if several are of one person, with --cluster and the "
+    "column of persons."
+)
+"""the advice if rows depend on each other for an unknown reason"""
+
+
+def clustered_rows_findings(column: str, design_effect: float, rows: int) -> list[Finding]:
+    """The finding that rows with the same id in `column` resemble each other, which the scores do not count.
+
+    There is none if the `design_effect` of these rows is small.
+    """
+    sentence = (
+        f"Rows with the same {column} resemble each other: the design effect is {design_effect:.2g}, so {rows:,} rows "
+        f"have as much evidence as about {float(f'{rows / design_effect:.2g}'):,.0f} independent ones, and scores and "
+        "intervals count all of them."
+    )
+    found = [Finding(ROWS_DEPEND, sentence, f"Learn again with --cluster {column}.")]
+    return found * (design_effect >= MIN_DESIGN_EFFECT)
+
+
+MIN_DESIGN_EFFECT = 1.2
+"""design effect from which a finding names it"""
 
 
 def elsewhere_findings(share: float) -> list[Finding]:
@@ -340,10 +369,11 @@ def excesses(server: Compared, rules: Mapping[str, Rule]) -> dict[str, FloatArra
 def independent_share(server: Compared) -> float:
     """The share of rows that count as independent in comparisons of means.
 
-    For time series it is (1 − ρ)/(1 + ρ), where ρ is the largest autocorrelation of a column at lag 1 (Bartlett 1946).
+    With clusters, it is that of their design effect. For time series it is (1 − ρ)/(1 + ρ), where ρ is the largest
+    autocorrelation of a column at lag 1 (Bartlett 1946).
     """
     if not isinstance(server, Server) or not server.rows:
-        return 1.0
+        return server.schema.independent_share
     if len(server.within) == len(server.schema.variables):
         return 1 / server.inflation
     largest = float(np.clip(autocorrelations(server).max(), 0.0, 0.99))

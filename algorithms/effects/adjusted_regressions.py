@@ -23,6 +23,10 @@ numbers. The permuted treatment has no effect, so an estimate other than zero is
 & Kiciman 2020, "DoWhy").
 
 Each regression leaves out rows in which one of its cells is empty.
+
+If a column names clusters of rows, a silo also sends their number and, of each regression, the sum over clusters of
+u_c u_cᵀ, where u_c is the cluster's part of the gradient. I⁻¹ is then replaced by the sandwich I⁻¹ (Σ u_c u_cᵀ) I⁻¹
+(Liang & Zeger 1986), and the sums over rows in the last two terms by sums over clusters of squared totals.
 """
 
 from collections.abc import Sequence
@@ -36,7 +40,9 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
+from ..errors import BadInput
 from ..statistics.coding import Coding, coded_units, coding_of
+from ..statistics.design_effect import ClusteredRows
 from ..statistics.packing import Block, Packing, from_triangle, triangle
 from .g_formula import risk_difference
 from .linear import MIN_OWN_SHARE, Estimate, quantile
@@ -79,6 +85,8 @@ class Broadcast:
     values: FloatArray
     """the codes of the treatment that are compared, `[k, 2]`"""
     slopes: FloatArray
+    clustered: bool = False
+    """whether rows of one cluster may depend on each other"""
 
 
 @dataclass(frozen=True)
@@ -92,10 +100,10 @@ class Server:
     """the last sums, divided by all rows; the sums of a finished regression are taken at its final slopes"""
 
 
-def start(schema: Schema, outcome: int, questions: Sequence[Question]) -> Server:
+def start(schema: Schema, outcome: int, questions: Sequence[Question], *, clustered: bool = False) -> Server:
     """The server's state before the exchange for `questions` about the variable `outcome`, by number in `schema`.
 
-    Questions with the same regression share its sums.
+    Questions with the same regression share its sums. If rows are `clustered`, intervals are those of clusters.
     """
     d = len(schema.variables)
     keys: dict[tuple[tuple[int, ...], tuple[int, int]], int] = {}
@@ -116,14 +124,15 @@ def start(schema: Schema, outcome: int, questions: Sequence[Question]) -> Server
         np.array(comparisons, np.int64).reshape(-1, 2),
         np.array([one.values for one in questions], np.float64).reshape(-1, 2),
         slopes,
+        clustered,
     )
     return Server(schema, request, Newton.begin(len(slopes), len(keys)), np.empty(0))
 
 
 def build(settings: AdjustedRegressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The exchange, which begins in the state `start(...)`."""
-    return sum_each_round(
-        open_silo=lambda table, schema, silo, rng: Silo(table, schema, int(rng.integers(2**62))),
+    summed = sum_each_round(
+        open_silo=open_silo,
         open_server=lambda schema: start(schema, 0, ()),
         broadcast=lambda server: server.request,
         part=part,
@@ -134,6 +143,15 @@ def build(settings: AdjustedRegressions) -> FederatedAlgorithm[Server, Silo, Bro
         max_rounds=MAX_NEWTON_STEPS,
         entry_units=_units,
         needs_secure_sum=settings.masked,
+    )
+    return replace(summed, takes_clusters=True)
+
+
+def open_silo(table: FloatArray | ClusteredRows, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+    """The silo with its rows `[n_rows, d]` and, if a column names them, their clusters."""
+    key = int(rng.integers(2**62))
+    return (
+        Silo(table.table, schema, key, table.clusters) if isinstance(table, ClusteredRows) else Silo(table, schema, key)
     )
 
 
@@ -152,6 +170,7 @@ def _packing(coding: Coding, request: Broadcast, r: int) -> Packing:
             Block("risks", (k, 2)),
             Block("spread", (k, 3)),
             Block("slopes", (k, 2, q)),
+            *((Block("clusters", ()), Block("scores", (q, q), symmetric=True)) if request.clustered else ()),
         )
     )
 
@@ -163,13 +182,15 @@ def _units(schema: Schema, request: Broadcast) -> FloatArray:
     parts = []
     for r, regressors in enumerate(request.regressors):
         own, packed = columns[regressors[coding.owners]], _packing(coding, request, r)
-        k = packed.blocks[-1].shape[0]
+        k = next(block.shape[0] for block in packed.blocks if block.name == "risks")
+        of_clusters = {"clusters": 1.0, "scores": outcome**2 * np.outer(own, own)} if request.clustered else {}
         parts.append(
             packed.pack(
                 **newton_units(outcome, own),
                 risks=np.ones((k, 2)),
                 spread=np.ones((k, 3)),
                 slopes=np.broadcast_to(own, (k, 2, len(own))),
+                **of_clusters,
             )
         )
     return np.concatenate(parts)
@@ -200,7 +221,8 @@ def _sums_of(silo: Silo, request: Broadcast, r: int, slopes: FloatArray) -> dict
     subset = coding.subset(used)
     y = rows[:, -1]
     fit = OwnFit.of(subset.rows(rows[:, :-1]), y, slopes, labels=bool(coding.discrete[outcome]))
-    sums: dict[str, Any] = dict(fit.sums)
+    clusters, scores = _scores(silo, request, [*used, outcome], fit)
+    sums: dict[str, Any] = {**fit.sums, **scores}
     own = np.flatnonzero(request.comparisons[:, 0] == r) if fit.labels else np.empty(0, np.int64)
     if np.isinf(fit.intercept):
         return sums | {"risks": np.full((len(own), 2), n * y[0])}
@@ -209,18 +231,48 @@ def _sums_of(silo: Silo, request: Broadcast, r: int, slopes: FloatArray) -> dict
         block = subset.blocks[used.index(treated)]
         codes = [value == np.arange(1, len(block) + 1) if coding.discrete[treated] else value for value in values]
         settings = [code - fit.means[block] - fit.centre[block] for code in codes]
-        compared.append(_compared(fit, block, settings))
+        compared.append(_compared(fit, block, settings, clusters))
     for name in ("risks", "spread", "slopes") if compared else ():
         sums[name] = np.array([one[name] for one in compared])
     return sums
 
 
-def _compared(fit: OwnFit, block: NDArray[np.int64], settings: Sequence[FloatArray]) -> dict[str, FloatArray]:
+def _scores(
+    silo: Silo, request: Broadcast, columns: Sequence[int], fit: OwnFit
+) -> tuple[NDArray[np.int64] | None, dict[str, Any]]:
+    """The cluster, from 0, of each row without an empty cell in `columns`, and the sums over the clusters of `fit`.
+
+    They are None and {} if clusters are not requested. Raises `BadInput` if they are, but no column names them.
+    """
+    if not request.clustered:
+        return None, {}
+    if silo.clusters is None:
+        raise BadInput("intervals of clusters need rows whose clusters a column names (--cluster)")
+    clusters = np.unique(silo.clusters[silo.complete(columns)], return_inverse=True)[1]
+    scores = by_cluster(fit.about * fit.errors[:, None], clusters)
+    return clusters, {"clusters": float(len(scores)), "scores": scores.T @ scores}
+
+
+def by_cluster(rows: FloatArray, clusters: NDArray[np.int64] | None) -> FloatArray:
+    """The totals `[n_clusters, k]` of `rows` `[n, k]` over `clusters` `[n]`, numbered from 0; if None, the rows."""
+    if clusters is None:
+        return rows
+    totals = np.zeros((int(clusters.max()) + 1, rows.shape[1]))
+    np.add.at(totals, clusters, rows)
+    return totals
+
+
+def _compared(
+    fit: OwnFit, block: NDArray[np.int64], settings: Sequence[FloatArray], clusters: NDArray[np.int64] | None
+) -> dict[str, FloatArray]:
     """The sums of a comparison of two `settings` of the columns `block` in the rows of `fit`.
 
-    The precision of the silo's intercept is the sum of w.
+    The precision of the silo's intercept is the sum of w, for the variance of the gradient of independent rows.
     """
     about, precision = fit.about, float((fit.risk * (1 - fit.risk)).sum())
+    if clusters is not None:
+        precision **= 2
+        precision /= float((by_cluster(fit.errors[:, None], clusters) ** 2).sum())
     risks, steep, gradients = [], [], []
     for setting in settings:
         changed = about.copy()
@@ -229,7 +281,8 @@ def _compared(fit: OwnFit, block: NDArray[np.int64], settings: Sequence[FloatArr
         risks.append(risk)
         steep.append(float((risk * (1 - risk)).sum()))
         gradients.append((risk * (1 - risk)) @ changed)
-    spread = np.outer(steep, steep) / precision + len(about) * np.cov(np.array(risks), bias=True)
+    deviations = by_cluster(np.transpose([one - one.mean() for one in risks]), clusters)
+    spread = np.outer(steep, steep) / precision + deviations.T @ deviations
     return {
         "risks": np.array([one.sum() for one in risks]),
         "spread": triangle(np.asarray(spread)),
@@ -285,14 +338,18 @@ def _answer(
         return "within the silos a regressor is constant, or a linear combination of the others"
     rows = round(float(sums["rows"]) * sum(schema.rows.values()))
     covariance = np.linalg.inv(sums["curvature"] / np.outer(scale, scale)) / np.outer(scale, scale)
+    sandwich = covariance @ sums["scores"] @ covariance if "scores" in sums else covariance
     if schema.discrete[server.request.outcome]:
         gradients, n = sums["slopes"][number] / sums["rows"], float(sums["rows"])
-        own = gradients @ (covariance * n) @ gradients.T + from_triangle(sums["spread"][number]) / n
+        own = gradients @ (sandwich * n) @ gradients.T + from_triangle(sums["spread"][number]) / n
         return risk_difference(sums["risks"][number] / n, own / rows)
     silos = round(float(sums["silos"]) * sum(schema.rows.values()))
-    degrees = rows - len(slopes) - silos
+    units, what = rows, "rows"
+    if "clusters" in sums:
+        units, what = round(float(sums["clusters"]) * sum(schema.rows.values())), "clusters"
+    degrees = units - len(slopes) - silos
     if degrees < 1:
-        return f"{rows} rows in {silos} silos are too few for {len(slopes)} regressors"
+        return f"{units} {what} in {silos} silos are too few for {len(slopes)} regressors"
     used = np.flatnonzero(server.request.regressors[r]).tolist()
     block = coding.subset(used).blocks[used.index(question.treatment)]
     change = np.zeros(len(slopes))
@@ -301,7 +358,8 @@ def _answer(
         for value in question.values
     )
     change[block] = np.subtract(after, before, dtype=np.float64)
-    variance = -2 * float(sums["likelihood"]) / float(sums["rows"]) * rows / degrees
-    error = sqrt(variance * float(change @ covariance @ change) * float(sums["rows"]) / rows)
+    variance = 1.0 if "scores" in sums else -2 * float(sums["likelihood"]) / float(sums["rows"])
+    error = sqrt(variance * units / degrees * float(change @ sandwich @ change) * float(sums["rows"]) / rows)
     value, half = float(change @ slopes), quantile(degrees) * error
-    return Estimate(value, (value - half, value + half), error, degrees)
+    # The partial R² of a sensitivity analysis does not follow from a sandwich.
+    return Estimate(value, (value - half, value + half), error, None if "scores" in sums else degrees)

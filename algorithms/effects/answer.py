@@ -265,6 +265,8 @@ class FromRegressions:
     """whether rows may have empty cells, which are then left out"""
     doubly_robust: bool = False
     """whether the treatment was modelled, too (`doubly_robust.py`)"""
+    clustered: bool = False
+    """whether intervals allow for rows of one cluster that depend on each other"""
     ranges: bool = True
 
     def levels(self, name: str) -> tuple[str, ...]:

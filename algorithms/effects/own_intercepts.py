@@ -43,12 +43,17 @@ class Silo:
     table: FloatArray
     schema: Schema
     key: int
+    clusters: NDArray[np.int64] | None = None
+    """the number of the cluster of each row, `[n_rows]`, if a column names clusters"""
 
     def complete_rows(self, columns: Sequence[int]) -> FloatArray:
         """The rows of these `columns` without an empty cell, `[n, columns]`."""
+        return np.asarray(self.table[:, columns].astype(np.float64)[self.complete(columns)])
+
+    def complete(self, columns: Sequence[int]) -> NDArray[np.bool_]:
+        """Whether each row has no empty cell in these `columns`, `[n_rows]`."""
         family = self.table[:, columns].astype(np.float64)
-        empty = np.isnan(family) | ((family < 0) & self.schema.discrete[columns])
-        return np.asarray(family[~empty.any(axis=1)])
+        return np.asarray(~(np.isnan(family) | ((family < 0) & self.schema.discrete[columns])).any(axis=1))
 
 
 def newton_blocks(q: int) -> tuple[Block, ...]:
@@ -93,6 +98,8 @@ class OwnFit:
     """the weighted mean z̄, minus the means, `[q]`"""
     about: FloatArray
     """the regressors minus z̄, `[n, q]`"""
+    errors: FloatArray
+    """the outcomes minus the fitted means or probabilities, `[n]`"""
 
     @classmethod
     def of(cls, coded: FloatArray, y: FloatArray, slopes: FloatArray, *, labels: bool) -> "OwnFit":
@@ -102,7 +109,7 @@ class OwnFit:
         linear = columns @ slopes
         if labels and y.min() == y.max():
             nowhere = np.full(len(y), inf if y[0] else -inf)
-            return cls(labels, slopes, means, float(nowhere[0]), counted, y, nowhere, 0 * means, columns)
+            return cls(labels, slopes, means, float(nowhere[0]), counted, y, nowhere, 0 * means, columns, 0 * y)
         intercept = _intercept(linear, y) if labels else float(y.mean())
         predictor = intercept + linear
         risk = expit(predictor) if labels else predictor
@@ -116,7 +123,7 @@ class OwnFit:
             "gradient": about.T @ errors,
             "curvature": (about * weight[:, None]).T @ about,
         }
-        return cls(labels, slopes, means, intercept, sums, risk, predictor, centre, about)
+        return cls(labels, slopes, means, intercept, sums, risk, predictor, centre, about, errors)
 
     def predicted(self, coded: FloatArray) -> FloatArray:
         """The means or probabilities `[n]` of other rows of the silo, from their regressors `[n, q]`."""

@@ -30,7 +30,14 @@ ALGORITHMS: dict[str, Entry] = {
         one_sum=lambda settings: True,
         server_settings=("error_variances", "threshold", "non_gaussian", "min_log_likelihood_ratio", "starts"),
         kinds=("continuous", *SERIES),
-        takes=("empty cells", "empty cells in series", "rows in passes", "series in passes", "targets of experiments"),
+        takes=(
+            "clusters",
+            "empty cells",
+            "empty cells in series",
+            "rows in passes",
+            "series in passes",
+            "targets of experiments",
+        ),
     ),
     "secure-additive": Entry(
         releases=lambda broadcast: "contrasts" if len(broadcast.linear.standard) else "moments",
@@ -39,7 +46,10 @@ ALGORITHMS: dict[str, Entry] = {
         disclosure="masked: what secure-linear sends, then its part of the 3d(3d+1)/2 second moments of its "
         "variables, their squares and their cubes, once",
         maker=lazy_factory("moments.secure_additive:SecureAdditive"),
-        takes=("rows in passes",),
+        takes=(
+            "clusters",
+            "rows in passes",
+        ),
         message_size=lambda settings, d: 3 * d * (3 * d + 1) // 2,
     ),
     "secure-lingam": Entry(
@@ -61,7 +71,7 @@ ALGORITHMS: dict[str, Entry] = {
         maker=lazy_factory("moments.fed_bfci:FedBfci"),
         kinds=("continuous", "mixed"),
         server_settings=("alpha", "orientation", "depth", "max_sets", "price"),
-        takes=("empty cells", "rows in passes"),
+        takes=("clusters", "empty cells", "rows in passes"),
     ),
     "dp-covariance": Entry(
         private=True,

@@ -71,7 +71,7 @@ def unsupported_edges(fitted: mixed_families.Server, tested: NDArray[np.bool_], 
 
     `fitted` is the final state of the regressions. Edges that `prior` requires are not dropped.
     """
-    coding, blocks = coding_of(fitted.schema), _blocks(fitted)
+    coding, blocks, share = coding_of(fitted.schema), _blocks(fitted), fitted.schema.independent_share
     dropped, begin, position = [], 0, 0
     for v, shape in mixed_families.weight_shapes(coding, fitted.dag).items():
         q = prod(shape)
@@ -88,7 +88,7 @@ def unsupported_edges(fitted: mixed_families.Server, tested: NDArray[np.bool_], 
                 continue
             w = weights[:, block].ravel()
             wald = float(w @ np.linalg.lstsq(covariance[:, block, :, block].reshape(len(w), -1), w)[0])
-            margin = wald - price_of(fitted.rows) * len(w)
+            margin = share * wald - price_of(round(share * fitted.rows)) * len(w)
             if margin < 0 and linear_gain(blocks, int(u), v, parents) < MAX_LINEAR_GAIN:
                 margins[int(u)] = margin
         if margins:

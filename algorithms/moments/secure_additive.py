@@ -41,7 +41,7 @@ from ..statistics.coding import Blocks, Coding, blocks_of_covariance
 from ..statistics.moments import MAX_UNJOINED_CORRELATION, Chunked, Found, Table, about_means, over_parts
 from ..statistics.packing import from_triangle, triangle
 from . import secure_linear
-from .secure_linear import SecureLinear, degrees_of_freedom
+from .secure_linear import SecureLinear, degrees_of_freedom, effective_rows
 
 WIDTH = 3
 """number of coded columns of a variable: itself, its square and its cube"""
@@ -190,7 +190,7 @@ def aggregate(server: Server, replies: Replies[Summand], settings: SecureAdditiv
     linear = server.linear
     if not linear.done:
         return replace(server, linear=secure_linear.aggregate(linear, replies, settings.linear))
-    rows = degrees_of_freedom(linear.schema, replies.silos)
+    rows = effective_rows(linear.schema, degrees_of_freedom(linear.schema, replies.silos))
     return choose(server, from_triangle(replies.total), rows, settings)  # the scale is free: only correlations are used
 
 

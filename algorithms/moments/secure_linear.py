@@ -329,8 +329,8 @@ def degrees_of_freedom(schema: Schema, silos: tuple[str, ...]) -> int:
 
 
 def effective_rows(schema: Schema, rows: int) -> int:
-    """The number of complete rows with as much information: fewer than `rows` if cells are empty."""
-    return max(1, round(rows * schema.imputation_model.rows / sum(schema.rows.values()))) if schema.gaps else rows
+    """The number of complete, independent rows with as much information as `rows`."""
+    return max(1, round(rows * schema.effective_share))
 
 
 def select_fit(server: Server, settings: SecureLinear) -> Server:

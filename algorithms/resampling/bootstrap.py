@@ -18,7 +18,8 @@ far too many spurious edges (Steck, Jaakkola 2003, "Bias-corrected bootstrap and
 row at most once, so halves are the default (Bühlmann, Yu 2002, "Analyzing bagging"; Meinshausen, Bühlmann 2010,
 "Stability selection").
 
-Rows of a table may depend on rows before them. Then blocks of consecutive rows are drawn (Carlstein 1986).
+Rows of a table may depend on rows before them. Then blocks of consecutive rows are drawn (Carlstein 1986). If a column
+names clusters of rows, whole clusters are drawn (Field, Welsh 2007, "Bootstrapping clustered data").
 
 Rows of a time series are dependent, and a learner uses them in windows of `lags` + 1 rows. So the wrapper draws
 non-overlapping blocks of consecutive windows (Carlstein 1986). Each block is a stretch of its own, so no window spans
@@ -45,6 +46,7 @@ from ..core.settings import CountOrNone, Settings
 from ..errors import BadInput
 from ..graphs.strengths import averaged_network, edge_strengths
 from ..graphs.structure import Structure
+from ..statistics.design_effect import ClusteredRows, cluster_positions
 
 MIN_WINDOWS = 2
 """smallest number of windows in a block, because learners of time series need a stretch with two windows"""
@@ -107,9 +109,16 @@ def resampled_schema(schema: Schema, sampling: SamplingScheme) -> Schema:
 
 
 def resample(
-    table: NDArray[Any], schema: Schema, silo: str, sampling: SamplingScheme, generator: np.random.Generator
+    table: NDArray[Any] | ClusteredRows,
+    schema: Schema,
+    silo: str,
+    sampling: SamplingScheme,
+    generator: np.random.Generator,
 ) -> NDArray[Any]:
     """Rows drawn from `table` `[n_rows, n_variables]`, as `resampled_schema` describes them."""
+    if isinstance(table, ClusteredRows):
+        count = sampling.count(schema.rows[silo])
+        return np.asarray(table.table[cluster_positions(table.clusters, count, sampling.replacement, generator)])
     if schema.kind != "time-series":
         sizes = _conditions(schema, silo)
         begins = np.cumsum([0, *sizes[:-1]])
@@ -318,6 +327,7 @@ def wrap(learner: Learner, settings: Bootstrap) -> FederatedAlgorithm[Server, Si
         measures=lambda server: {"resamples_running": float(len(server.running))},
         cost=partial(cost, learner),
         releases=partial(releases, learner),
+        takes_clusters=True,
         persisted_state=("kept",),
     )
 
@@ -330,7 +340,12 @@ def releases(learner: Learner, request: Broadcast) -> Statistic:
 
 
 def open_silo(
-    learner: Learner, settings: Bootstrap, table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator
+    learner: Learner,
+    settings: Bootstrap,
+    table: NDArray[Any] | ClusteredRows,
+    schema: Schema,
+    silo: str,
+    rng: np.random.Generator,
 ) -> Silo:
     """The silo with the seeds of its resamples; a seed determines a resample's rows and the learner's randomness."""
     seeds = rng.integers(2**63, size=settings.resamples)

@@ -238,7 +238,11 @@ def segment_moments(rows: FloatArray, schema: Schema, silo: str, segments: int) 
 
 
 def refuse_gaps(schema: Schema, settings: SearchSettings) -> None:
-    """Raise `BadInput` for mixed data with empty cells if scores are by configuration."""
+    """Raise `BadInput` for mixed data with empty cells or clusters if scores are by configuration."""
+    if schema.independent_share < 1 and schema.kind == "mixed" and settings.in_tables(schema.kind):
+        raise BadInput(
+            f"the conditional Gaussian score counts all rows, and rows have clusters: use {DEGENERATE_OPTION}"
+        )
     if schema.gaps and schema.kind == "mixed" and settings.in_tables(schema.kind):
         raise BadInput(
             f"the conditional Gaussian score needs complete tables, and cells are empty: use {DEGENERATE_OPTION}, or "

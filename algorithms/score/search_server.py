@@ -41,9 +41,10 @@ class Server(TimedState, Generic[State]):
     coding: Coding
     rows: int
     worth: int
-    """if cells are empty, the number of complete rows with as much information; otherwise 0"""
+    """if cells are empty or rows depend on each other, the number of complete, independent rows with as much
+    information; otherwise 0"""
     filled: bool
-    """whether the silos have imputed their empty cells"""
+    """whether the silos have imputed their empty cells, or have none"""
     prior: Prior
     """background knowledge of the graph"""
     families: Families

@@ -191,8 +191,8 @@ def _initial_server(
         cardinalities=cardinalities,
         coding=coding_of(schema),
         rows=sum(schema.rows.values()),
-        worth=schema.pairs_together if schema.gaps else 0,
-        filled=bool(len(schema.imputation_model.dag)),
+        worth=round(schema.pairs_together * schema.independent_share) if schema.effective_share < 1 else 0,
+        filled=bool(len(schema.imputation_model.dag)) or not schema.gaps,
         prior=prior,
         families=no_families(),
         state=procedure.begin(prior.reordered(shuffled(d, settings).variables), settings),
@@ -201,7 +201,9 @@ def _initial_server(
         exchanges=0,
         S=np.empty((0, 0)),
         freedom=0,
-        own_price=0.5 * parts * sum(math.log(max(rows / parts - 1, 1)) for rows in schema.rows.values()),
+        own_price=0.5
+        * parts
+        * sum(math.log(max(rows * schema.independent_share / parts - 1, 1)) for rows in schema.rows.values()),
         compares=schema.compares_conditions,
         group=group if schema.has_targets else np.zeros(d, np.int64),
         sum_rows=sum_rows,

@@ -14,6 +14,18 @@ STEPS: dict[str, Entry] = {
         kinds=("continuous", "mixed", *SERIES),
         takes=("empty cells", "rows in passes"),
     ),
+    "design-effect": Entry(
+        releases="moments",
+        at_sums={},
+        summary="before a run with --cluster: the effective number of rows",
+        source="Moulton 1986; Rao, Scott 1984",
+        disclosure="once, sums of products of columns, and the same products of means of clusters, about the silo's "
+        "means, masked; numbers of complete rows and of their clusters, and a mean size of clusters, masked",
+        maker=lazy_factory("statistics.design_effect:DesignEffect"),
+        prepares=True,
+        kinds=("continuous", "discrete", "mixed"),
+        takes=("clusters", "empty cells"),
+    ),
     "em": Entry(
         releases=lambda broadcast: "Newton terms" if len(broadcast.S) else "moments",
         summary="before a run on numbers with empty cells: their covariance, by expectation-maximisation",

@@ -75,14 +75,13 @@ def about_own_means(table: Table, schema: Schema) -> ExpectedMoments:
 def own_moments(table: Table, schema: Schema, silo: str) -> FloatArray:
     """`centred_moments` of the coded `table` `[n_rows, d]`, or their expectation if cells are empty.
 
-    If cells are empty, the number of rows is the silo's part of the effective number in `schema.imputation_model`.
+    If cells are empty or rows depend on each other, the number of rows is the silo's part of the effective number.
     """
-    n, coding = table.shape[0], coding_of(schema)
+    n, coding, share = table.shape[0], coding_of(schema), schema.effective_share
     lengths = schema.stretches.get(silo, (n,))
     if not schema.gaps:
-        return centred_moments(coding.encode(table), lengths)
+        return share * centred_moments(coding.encode(table), lengths)
     total = expected_products(table, lengths, coding, schema.imputation_model.covariance)
-    share = schema.imputation_model.rows / sum(schema.rows.values())
     rows = share * (n - len(lengths))
     return pooled_packing(coding.size).pack(rows=rows, sums=np.zeros(coding.size), products=share * total)
 

@@ -105,6 +105,8 @@ class About(BaseModel):
     """by silo or, with a column of conditions, by condition, the variables that an experiment has set"""
     condition: str | None = None
     """the column that names the condition of each row, if experiments set variables in some rows of a silo"""
+    cluster: str | None = None
+    """the column that names the cluster of each row, such as a patient, if rows of one cluster depend on each other"""
     checksums: dict[str, str] | None = None
     """by file, its SHA-256"""
     truth: Any = None
@@ -314,6 +316,9 @@ def check_checksums(folder: Path, about: Mapping[str, Any], silos: Mapping[str, 
 
 IGNORED, NOT_SELECTED, OWNER = "left out by --ignore", "not among --only", "names the silo of each row (--by)"
 CONDITION = "names the condition of each row (--condition)"
+CLUSTER = "names the cluster of each row (--cluster)"
+RECURRING = "ids that recur"
+"""the begin of the reason for excluding a column of ids that several rows share"""
 
 
 @dataclass(frozen=True)
@@ -351,6 +356,8 @@ class Reading:
     small_silos: SmallSilos = "leave-out"
     condition: str | None = None
     """the column that names the condition of each row, if experiments set variables in some rows of a silo"""
+    cluster: str | None = None
+    """the column that names the cluster of each row, if rows of one cluster depend on each other"""
     series_gaps: bool = False
     """whether a learner of time series of numbers models empty cells; if not, a row with an empty cell ends a stretch
     """
@@ -373,6 +380,7 @@ class Reading:
                 "silo once with `fedbnsl prepare split OUT --table FILE --by COLUMN`"
             )
         self._check_condition()
+        self._check_cluster()
         if self.dates == "days" and self.private:
             raise BadInput("--dates days cannot be used with an ε: the first date is that of a row")
         if self.columns == "union" and self.missing == "refuse":
@@ -391,6 +399,21 @@ class Reading:
                 "--targets none to learn as if there had been no experiment"
             )
 
+    def _check_cluster(self) -> None:
+        """Raise `BadInput` for a column of clusters that another option names, with conditions, or with an ε."""
+        if self.cluster is None:
+            return
+        for option, named in (("--by", (self.by,)), ("--ignore", self.ignore), ("--time", self.time)):
+            if self.cluster in named:
+                raise BadInput(f"--cluster and {option} both name the column '{self.cluster}'")
+        if self.conditions_column is not None:
+            raise BadInput("--cluster cannot be used with --condition: rows of a cluster may have several conditions")
+        if self.private:
+            raise BadInput(
+                "--cluster cannot be used with an ε, which protects single rows: a person with several rows would be "
+                "protected less. Owners at level sums do not allow it either, as they describe no cell"
+            )
+
     @property
     def conditions_column(self) -> str | None:
         """The column whose levels are conditions; None without such a column, and if the run does not use targets."""
@@ -407,6 +430,8 @@ class Reading:
             return OWNER
         if name == self.condition:
             return CONDITION
+        if name == self.cluster:
+            return CLUSTER
         if name in self.ignore:
             return IGNORED
         return NOT_SELECTED if self.only and name not in self.only else None
@@ -415,6 +440,16 @@ class Reading:
 def condition_column(aside: Mapping[str, str]) -> str | None:
     """The column that names the condition of each row, or None; `aside` has the excluded columns with their reasons."""
     return next((name for name, reason in aside.items() if reason == CONDITION), None)
+
+
+def cluster_column(aside: Mapping[str, str]) -> str | None:
+    """The column that names the cluster of each row, or None; `aside` has the excluded columns with their reasons."""
+    return next((name for name, reason in aside.items() if reason == CLUSTER), None)
+
+
+def recurring_column(aside: Mapping[str, str]) -> str | None:
+    """The excluded column whose ids recur, so that it may name clusters, or None."""
+    return next((name for name, reason in aside.items() if reason.startswith(RECURRING)), None)
 
 
 def owner_column(aside: Mapping[str, str]) -> str | None:
@@ -557,7 +592,9 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
     own = parse_about(about)
     if reading.condition is None and own.condition is not None:
         reading = replace(reading, condition=own.condition)
-    asked = {*reading.only, *reading.time, reading.by, reading.condition}
+    if reading.cluster is None and own.cluster is not None:
+        reading = replace(reading, cluster=own.cluster)
+    asked = {*reading.only, *reading.time, reading.by, reading.condition, reading.cluster}
     return Declared(
         own.kind,
         own.columns,

@@ -147,6 +147,7 @@ SOURCE_FORMAT_KEYS = (
     "stretches",
     "targets",
     "condition",
+    "cluster",
     "sheet",
     "rename",
     "recode",
@@ -312,6 +313,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
     for silo, path in files.items():
         fingerprints[silo] = fingerprint(path)
     rows: dict[str, Any]
+    clusters: dict[str, NDArray[np.int64]] = {}
     if declared.kind == "events":
         inferred, rows = _read_events(folder, files, declared)
     elif _are_series(files, declared):
@@ -319,9 +321,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
     else:
         tables = {silo: open_table(path, declared.at_silo(silo)) for silo, path in files.items()}
         inferred = _inferred_schema(folder, files, declared, tables)
-        rows = {}
-        for silo, table in tables.items():
-            rows[silo] = table.rows(inferred.schema, silo)
+        rows, clusters = _rows_of(tables, inferred.schema)
     check_checksums(place_of(folder), about, files)
     schema = _with_targets(inferred.schema, declared)
     inferred = replace(inferred, notes=(*small_silo_notes(folder, reading), *inferred.notes))
@@ -339,7 +339,16 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
                 f"{folder / TRUTH}: line 1: column {quoted('weight:' + silo)}: there is no silo {quoted(silo)}"
             )
     weights = {silo: silo_weights[silo] for silo in silo_weights if silo in rows}
-    return FederatedData(schema, rows, truth, weights, dict(about), inferred.notes, fingerprints)
+    return FederatedData(schema, rows, truth, weights, dict(about), inferred.notes, fingerprints, clusters)
+
+
+def _rows_of(tables: Mapping[str, Table], schema: Schema) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]]]:
+    """The rows of each of the silos' `tables`, and the clusters of these rows if a column names them."""
+    rows = {}
+    for silo, table in tables.items():
+        rows[silo] = table.rows(schema, silo)
+    clustered = {silo: table for silo, table in tables.items() if table.declared.reading.cluster is not None}
+    return rows, {silo: table.clusters(schema, silo) for silo, table in clustered.items()}
 
 
 def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:

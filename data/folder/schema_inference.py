@@ -23,7 +23,7 @@ from fedbnsl.algorithms.core.schema import Kind, Schema
 from fedbnsl.algorithms.errors import BadInput, quoted, with_name_of
 
 from ..federated import MIN_SILO_ROWS, outlier_notes
-from .about import ColumnKind, Declared
+from .about import RECURRING, ColumnKind, Declared
 from .cells import MAX_CODES, MAX_LEVELS, MIN_RECURRENCE, are_few_labels, merged_levels
 from .chunked_series import passes_notes
 from .dates import common_origin
@@ -55,7 +55,7 @@ MAX_EMPTY_SHARE = 0.9
 """share of empty cells above which a column is excluded"""
 MIN_ID_ROWS = 20
 """minimum number of rows for which all distinct values indicate an identifier"""
-MAX_RECURRENCE = 5.0
+MAX_RECURRENCE = 10.0
 """maximum mean number of rows of a value of an identifier, whose rows are then repeated measures"""
 DESIGN = re.compile(
     r"(.*[ _.-])?(stratum|strata|psu|fnlwgt|finalwt|pweights?|probweights?|"
@@ -65,6 +65,7 @@ DESIGN = re.compile(
 )
 """pattern of the names of strata, sampling units and weights of a survey"""
 TIMES = re.compile(r"(.*[ _.-])?(year|yr|quarter|month|week|day|date|period)", re.IGNORECASE)
+REPEATED = "their rows may be repeated measures, which count as independent rows without --cluster {}"
 DECLARE_KIND = 'declare {{"columns": {{"{}": "continuous"}}}} in about.json'
 DECLARE = "declare its levels in about.json if this is intended"
 
@@ -86,7 +87,7 @@ def exclusion_reason(name: str, column: JointColumn, kind: ColumnKind, *, declar
         return f"quarters or months: --time {name} reads the rows as time series; {DECLARE}"
     few = column.labels is not None and (declared or _may_be_levels(name, column))
     if kind == "discrete" and not levels and not few:
-        return _many_labels(column)
+        return _many_labels(name, column)
     return None if declared else _undeclared_reason(name, column, kind)
 
 
@@ -101,10 +102,7 @@ def _undeclared_reason(name: str, column: JointColumn, kind: ColumnKind) -> str 
     recurring = 0 < column.recurrence <= MAX_RECURRENCE and column.distinct > MAX_LEVELS
     if kind == "continuous" and column.whole and recurring:
         often = f"{column.recurrence:g} rows each" if column.recurrence > 1 else "a few twice"
-        return (
-            f"ids that recur ({often}): their rows may be repeated measures, which count as independent rows here; "
-            f"{DECLARE_KIND.format(name)} if it is a measurement"
-        )
+        return f"{RECURRING} ({often}): {REPEATED.format(name)}; {DECLARE_KIND.format(name)} if it is a measurement"
     if DESIGN.fullmatch(name):
         return (
             "strata, sampling units or weights of a survey, which are not a measurement: rows count equally; "
@@ -113,12 +111,14 @@ def _undeclared_reason(name: str, column: JointColumn, kind: ColumnKind) -> str 
     return None
 
 
-def _many_labels(column: JointColumn) -> str:
-    """The reason for excluding a column of too many labels."""
+def _many_labels(name: str, column: JointColumn) -> str:
+    """The reason for excluding the column `name` of too many labels."""
     if column.dates:
         return f"dates: --dates days reads them as days since the first one; {DECLARE}"
     if column.padded and not column.words:
         return f"codes with leading zeros, of which there are more than {MAX_LEVELS}; {DECLARE}"
+    if ID.fullmatch(name) and not column.unique:
+        return f"{RECURRING}: {REPEATED.format(name)}; {DECLARE}"
     return f"more than {MAX_LEVELS} distinct labels, such as names, ids, dates or free text; {DECLARE}"
 
 

@@ -100,8 +100,7 @@ class RowView:
         by = self.declared.reading.conditions_column
         if by is None:
             return rows
-        kept = np.concatenate([one for _, one in parts])
-        labels = [label for label, is_kept in zip(labels_in(self.source, by), kept.tolist(), strict=True) if is_kept]
+        labels = self._labels(by, np.concatenate([one for _, one in parts]))
         found = conditions(self.source.path, by, Counter(labels))
         if found != self.expected:
             raise BadInput(
@@ -109,6 +108,22 @@ class RowView:
             )
         order = {name: number for number, (name, _) in enumerate(found)}
         return rows[np.argsort([order[label] for label in labels], kind="stable")]
+
+    def clusters(self, by: str) -> NDArray[np.int64]:
+        """The number of the cluster of each row, `[n_rows]`, from the labels in the column `by`.
+
+        Raises `BadInput` with the place of an empty cell, and if the number of rows differs from the schema.
+        """
+        dtype = np.int64 if self.schema.kind == "discrete" else np.float64
+        kept = [self._rows(columns, dtype)[1] for columns in self._columns()]
+        labels = self._labels(by, np.concatenate([np.empty(0, np.bool_), *kept]))
+        self._check_count(len(labels))
+        numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+        return np.array([numbers[label] for label in labels], np.int64)
+
+    def _labels(self, by: str, kept: NDArray[np.bool_]) -> list[str]:
+        """The labels of the `kept` rows in the column `by`."""
+        return [label for label, is_kept in zip(labels_in(self.source, by), kept.tolist(), strict=True) if is_kept]
 
     def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
         """Yield `work` of each part of the rows, in order (see `Divided`)."""
@@ -260,16 +275,19 @@ def conditions(path: Path, by: str, counts: Mapping[str, int]) -> tuple[tuple[st
 def open_table(path: Path, declared: Declared = NO_DECLARATION, mapper: Mapper = map) -> "Table":
     """The table at `path`, in memory or in passes (see `source_of`); `mapper` reads the parts of a table in passes.
 
-    Raises `BadInput` for a file that does not exist, without the column of conditions that is declared, or with such a
-    column and rows that are read in passes.
+    Raises `BadInput` for a file that does not exist, without a column of conditions or clusters that is declared, or
+    with such a column and rows that are read in passes.
     """
     if declared.reading.private:
         return Table(PrivateSource(path, declared), declared, mapper)
-    source, by = source_of(path, declared), declared.reading.conditions_column
-    if by is not None and not isinstance(source, CachedSource):
-        raise BadInput(f"{path}: its rows exceed the memory limit, and --condition needs them in memory")
-    if by is not None and by not in source.names:
-        raise BadInput(f"{path}: --condition: there is no column {quoted(by)}")
+    source, reading = source_of(path, declared), declared.reading
+    for option, by in (("--condition", reading.conditions_column), ("--cluster", reading.cluster)):
+        if by is not None and not isinstance(source, CachedSource):
+            raise BadInput(f"{path}: its rows exceed the memory limit, and {option} needs them in memory")
+        if by is not None and by not in source.names:
+            raise BadInput(f"{path}: {option}: there is no column {quoted(by)}")
+    if reading.cluster is not None:
+        labels_in(source, reading.cluster)
     return Table(source, declared, mapper)
 
 
@@ -365,6 +383,11 @@ class Table:
         """
         view = self.view(schema, silo)
         return view if silo in schema.streamed else view.array()
+
+    def clusters(self, schema: Schema, silo: str) -> NDArray[np.int64]:
+        """The number of the cluster of each row, `[n_rows]`; raises `BadInput` as `rows` does."""
+        assert self.declared.reading.cluster is not None
+        return self.view(schema, silo).clusters(self.declared.reading.cluster)
 
     def view(self, schema: Schema, silo: str) -> RowView:
         """The rows in the form of `schema`, to be read in passes; raises `BadInput` for a missing column."""

@@ -149,6 +149,7 @@ class LearnKeywords(TypedDict, total=False):
     transform: str
     targets: str | None
     condition: str | None
+    cluster: str | None
     knowledge: str | None
     required_arcs: str | None
     forbidden_arcs: str | None

@@ -107,6 +107,7 @@ def _schema(config: dict[str, Any]) -> Schema:
         complete_rows=config["complete_rows"],
         transforms=config["transforms"],
         counts=tuple(config["counts"]),
+        independent_share=config.get("independent_share", 1.0),
         knowledge=Knowledge(**{name: tuple(tuple(arc) for arc in arcs) for name, arcs in known.items()}),
         targets={silo: tuple(map(tuple, own)) for silo, own in config.get("targets", {}).items()},
         stretches={silo: tuple(own.values()) for silo, own in config.get("conditions", {}).items()},

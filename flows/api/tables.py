@@ -118,9 +118,11 @@ def tables_in_memory(
             raise BadInput("about describes how to read tables: a FederatedData is already read")
         if by is not None:
             raise BadInput(f"by is {quoted(by)}, a column of a single DataFrame: a FederatedData already has its silos")
-        if reading.ignore or reading.only or reading.silos or reading.condition or reading.missing != "model":
+        columns = (*reading.ignore, *reading.only, reading.condition, reading.cluster)
+        if any(columns) or reading.silos or reading.missing != "model":
             raise BadInput(
-                "ignore, only, silos, condition and missing are options of reading: a FederatedData is already read"
+                "ignore, only, silos, condition, cluster and missing are options of reading: a FederatedData is "
+                "already read"
             )
         data = with_transforms(data, reading)
         if reading.targets is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_CHOICES = 3
 """maximum number of algorithms to print: the choice and two alternatives"""
-READING_OPTIONS = ("ignore", "only", "by", "missing", "columns", "dates", "time", "epsilon", "secure")
+READING_OPTIONS = ("ignore", "only", "by", "missing", "columns", "dates", "time", "cluster", "epsilon", "secure")
 """the options of `learn` on which the choice depends"""
 
 

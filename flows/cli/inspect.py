@@ -211,7 +211,8 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 @options_from_model(
-    LearnOptions, only=("ignore", "only", "by", "small_silos", "silos", "missing", "columns", "dates", "time")
+    LearnOptions,
+    only=("ignore", "only", "by", "small_silos", "silos", "missing", "columns", "dates", "time", "cluster"),
 )
 def inspect(
     options: LearnOptions,

@@ -224,7 +224,9 @@ def _described(
 def _terms(job: Job, spec: AlgorithmSpec, run_id: str, schema: Schema, declared: Declared) -> RunTerms:
     """The terms of an exchange of `job` that runs the algorithm `spec`."""
     seed, terms_schema = job.settings.seed, job.run_schema(schema)
-    return RunTerms(run_id, registry.pack(spec), terms_schema, seed, job.budget, declared, step_of=job.run_id)
+    return RunTerms(
+        run_id, registry.pack(spec), terms_schema, seed, job.budget, job.declaration(declared), step_of=job.run_id
+    )
 
 
 def _policy_notes(settings: LearnSettings, inferred: InferredSchema) -> tuple[str, ...]:

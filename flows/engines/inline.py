@@ -52,9 +52,8 @@ def inline_session(
 
         def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
             schema = job.run_schema(data.schema)
-            terms = RunTerms(
-                run_id, registry.pack(spec), schema, job.settings.seed, job.budget, declared, step_of=job.run_id
-            )
+            own = (job.budget, job.declaration(declared))
+            terms = RunTerms(run_id, registry.pack(spec), schema, job.settings.seed, *own, step_of=job.run_id)
             federations.append(SiloFederation(in_process_roster(transport, schema.silos), terms, job.settings.secure))
             return federations[-1]
 
@@ -74,7 +73,7 @@ def _hosted(job: Job, data: FederatedData, files: Mapping[str, Path]) -> Iterato
     def source(silo: str) -> SiloSource:
         table = data.tables[silo]
         if silo not in files:
-            return TableSource(table)
+            return TableSource(table, row_clusters=data.clusters.get(silo))
         return FileSource(silo, files[silo], durable=private, parsed=Parsed(table, data.fingerprints[silo]))
 
     with ExitStack() as opened:

@@ -17,6 +17,7 @@ from fedbnsl.algorithms.effects.identification import EffectKind, identify
 from fedbnsl.algorithms.effects.linear import Estimate
 from fedbnsl.algorithms.effects.variability import placebo_of
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
+from fedbnsl.data.folder.about import cluster_column
 
 from .run_data import RunData
 
@@ -56,7 +57,8 @@ def regression_estimator(
     found: list[Estimate | str] = []
     if questions:
         found = doubly_robust_estimates(data, outcome, questions, by) if robust else estimates(data, outcome, questions)
-    return FromRegressions(schema.levels, outcome, dict(zip(keys, found, strict=True)), schema.gaps, robust)
+    by_key, clustered = dict(zip(keys, found, strict=True)), cluster_column(schema.aside) is not None
+    return FromRegressions(schema.levels, outcome, by_key, schema.gaps, robust, clustered)
 
 
 def question(schema: Schema, x: str, covariates: Sequence[str], values: Values) -> Question:
@@ -90,7 +92,8 @@ def with_placebos(data: RunData, effects: Sequence[Effect], repeats: int) -> lis
 def estimates(data: RunData, outcome: str, questions: Sequence[Question]) -> list[Estimate | str]:
     """The answers to `questions` about `outcome` over the rows of the run: estimates, or reasons for no estimate."""
     schema = data.rows.schema
-    server = start(schema, schema.variables.index(outcome), questions)
+    clustered = cluster_column(schema.aside) is not None
+    server = start(schema, schema.variables.index(outcome), questions, clustered=clustered)
     (found,) = data.exchanges([("adjusted-regressions", REGRESSIONS, server)])
     return answers(found.last.server, questions)
 
@@ -107,6 +110,8 @@ def doubly_robust_estimates(
     if not asked:
         treatment = schema.variables[questions[0].treatment]
         raise BadInput(f"--doubly-robust compares two labels of the treatment, and {treatment} has numbers")
+    if column := cluster_column(schema.aside):
+        raise BadInput(f"--doubly-robust counts all rows of a cluster ({column}): omit it for intervals of clusters")
     modifier = -1 if by is None else _modifier(schema, asked, by)
     server = doubly_robust.start(schema, schema.variables.index(outcome), asked, modifier)
     (found,) = data.exchanges([("doubly-robust", DOUBLY_ROBUST, server)])

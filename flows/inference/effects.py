@@ -9,7 +9,6 @@ rows, the silos send the sums of adjusted regressions
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from fedbnsl.algorithms import registry
@@ -32,6 +31,7 @@ from fedbnsl.algorithms.effects.identification import EffectKind, identify
 from fedbnsl.algorithms.effects.linear import LEVEL
 from fedbnsl.algorithms.effects.units import DataUnits
 from fedbnsl.algorithms.errors import BadInput, choices_text, pluralize, quoted
+from fedbnsl.data.folder.about import cluster_column
 from fedbnsl.tracking.result import RunResult
 
 from .effect_regressions import regression_estimator, with_placebos
@@ -235,7 +235,8 @@ def _from_rows(
 
     Raises `BadInput` for joint interventions, unless the data are numbers without empty cells.
     """
-    if has_moments(data.result):
+    clustered = cluster_column(data.result.schema.aside) is not None and not joint
+    if has_moments(data.result) and not clustered:
         return _moments(data, treatments, outcome, kind, joint=joint)
     if joint:
         raise BadInput("joint interventions are for numbers without empty cells: give one treatment at a time")
@@ -254,7 +255,7 @@ def _moments(data: RunData, treatments: Sequence[str], outcome: str, kind: Effec
             needed |= set(one.covariates)
     variables = data.rows.schema.variables
     moments = within_moments(data, [place[name] in needed for name in variables])
-    return FromMoments(variables, replace(moments, rows=round(moments.rows * data.result.independent_share)))
+    return FromMoments(variables, moments)
 
 
 def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], data: Path | None) -> tuple[str, ...]:
@@ -358,6 +359,8 @@ def _regression_lines(result: RunResult, estimator: FromRegressions, found: Sequ
     else:
         lines = ["Linearity: effects are linear, and the same in all silos and for all values of the covariates."]
         method = "least squares; 95 % intervals of Student's t"
+    if estimator.clustered:
+        method = method.replace("95 % intervals", "95 % intervals of clusters (a sandwich of sums by cluster)")
     models = "six regressions" if estimator.doubly_robust else "a regression"
     lines.append(f"Source: {models} with an intercept per silo over the rows of {silos}, by masked sums: {method}.")
     if estimator.gaps:

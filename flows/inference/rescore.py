@@ -21,7 +21,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.edges import NO_FIGURES, edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.data.folder.about import condition_column, declarations, owner_column
+from fedbnsl.data.folder.about import cluster_column, condition_column, declarations, owner_column
 from fedbnsl.data.folder.folder import files_of, read_folder, read_structure
 from fedbnsl.data.folder.harmonise import OTHERS
 from fedbnsl.data.folder.targets import named_targets
@@ -32,7 +32,7 @@ from ..engines.inline import inline_session
 from ..job.follow_up import diagnose, not_diagnosed, parameters
 from ..job.goodness_of_fit import published_fit
 from ..job.job import Job, Session, unless_refused
-from ..job.preparation import with_imputation_model, with_units
+from ..job.preparation import with_clusters, with_imputation_model, with_units
 from ..job.reading import reading_of
 from ..job.truth_scores import structure_scores
 from ..options.learn import LearnOptions
@@ -82,6 +82,7 @@ def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
         by=owner_column(result.schema.aside),
         small_silos="merge" if OTHERS in result.schema.rows else "leave-out",
         condition=condition_column(result.schema.aside),
+        cluster=cluster_column(result.schema.aside),
     )
     targets = tuple(named_targets(result.schema).items())
     reading = replace(reading_of(options), silos=result.schema.silos, targets=targets)
@@ -92,7 +93,8 @@ def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
     files = files_of(data, reading)
     declared = declarations(rows.about, replace(reading, silos=()))
     with inline_session(job, rows, files, declared) as session:
-        job = with_imputation_model(with_units(job, session), session)
+        job, session = with_clusters(with_units(job, session), session)
+        job = with_imputation_model(job, session)
         both = [
             _checked(replace(job, run_id=f"{job.run_id}-{name}"), session, result, structure)
             for name, structure in (("learned", result.structure), ("edited", edited))

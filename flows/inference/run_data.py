@@ -24,14 +24,21 @@ from fedbnsl.algorithms.parameters.regressions import (
     start,
 )
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.data.folder.about import Reading, RequestedTransform, condition_column, declarations, owner_column
+from fedbnsl.data.folder.about import (
+    Reading,
+    RequestedTransform,
+    cluster_column,
+    condition_column,
+    declarations,
+    owner_column,
+)
 from fedbnsl.data.folder.folder import files_of, read_folder
 from fedbnsl.data.folder.harmonise import OTHERS
 from fedbnsl.data.folder.targets import named_targets
 from fedbnsl.tracking.result import RunResult
 
 from ..engines.inline import inline_session
-from ..job.job import ExchangeResult, Job, Session, extra_exchange
+from ..job.job import Clusters, ExchangeResult, Job, Session, extra_exchange
 from ..job.preparation import with_units
 from ..job.reading import reading_of
 from ..options.learn import LearnOptions
@@ -59,6 +66,13 @@ class RunData:
     reading: Reading
     rows: FederatedData
 
+    @property
+    def _clusters(self) -> Clusters | None:
+        """The design effect of the run, if a column names clusters."""
+        schema = self.result.schema
+        column = cluster_column(schema.aside)
+        return Clusters(column, 1 / schema.independent_share, sum(schema.rows.values()), 0) if column else None
+
     def restricted(self, silo: str) -> "RunData":
         """The data of the run with only the silo `silo`."""
         schema = replace(self.rows.schema, rows={silo: self.rows.schema.rows[silo]})
@@ -78,6 +92,7 @@ class RunData:
             specs[0][1],
             self.rows.about,
             knowledge=self.result.schema.knowledge,
+            clusters=self._clusters,
         )
         declared = declarations(self.rows.about, self.reading)
         files = files_of(self.folder, self.reading)
@@ -102,6 +117,7 @@ def read_run_data(result: RunResult, folder: Path) -> RunData:
         by=owner_column(schema.aside),
         small_silos="merge" if OTHERS in schema.rows else "leave-out",
         condition=condition_column(schema.aside),
+        cluster=cluster_column(schema.aside),
     )
     own: dict[str, RequestedTransform] = {name: REQUESTED.get(one, "none") for name, one in schema.transforms.items()}
     numbers = [name for name in schema.variables if name not in schema.levels]
@@ -128,11 +144,12 @@ def read_run_data(result: RunResult, folder: Path) -> RunData:
 def within_moments(data: RunData, needed: Sequence[bool]) -> WithinMoments:
     """The second moments about the silos' own means, for pairs of columns that are `needed` `[d]`, and variances.
 
-    Moments of other pairs are zero.
+    Moments of other pairs are zero. The number of rows is that of independent rows.
     """
     clique = np.triu(np.outer(needed, needed), 1).astype(np.bool_)
     (found,) = data.exchanges([("effects", MOMENTS, start(data.rows.schema, clique))])
-    return moments_of(found.last.server, len(data.rows.schema.silos) - len(found.last.lost))
+    moments = moments_of(found.last.server, len(data.rows.schema.silos) - len(found.last.lost))
+    return replace(moments, rows=round(moments.rows * data.result.independent_share))
 
 
 def moments_of(server: Server, silos: int) -> WithinMoments:

@@ -12,7 +12,7 @@ from fedbnsl.algorithms.core.spec import ANY_ROWS, AlgorithmSpec, Feature
 from fedbnsl.algorithms.errors import BadInput, NotApplicable, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import require_row_wise
-from fedbnsl.data.folder.about import parse_transforms
+from fedbnsl.data.folder.about import cluster_column, parse_transforms
 from fedbnsl.data.folder.check import check_levels_public
 from fedbnsl.data.folder.targets import UNKNOWN
 
@@ -49,6 +49,10 @@ def _check_data(job: Job, schema: Schema) -> None:
             f"learns from series of numbers, and column {quoted(column)} of {dataset} has labels",
         ),
         "targets of experiments": (targeted, "does not use the targets of experiments"),
+        "clusters": (
+            cluster_column(schema.aside) is not None,
+            "counts all rows, also those of one cluster (--cluster)",
+        ),
         "empty cells in series": (
             series and schema.gaps,
             f"needs series without empty cells, and {dataset} has some",
@@ -92,6 +96,7 @@ def check(job: Job, schema: Schema) -> None:
     if schema.kind == "events" and parse_transforms(job.settings.transform) != ("none", ()):
         raise BadInput(f"--transform is for columns of numbers, and the rows of {job.dataset} are events")
     _check_adjustment(job, schema)
+    _check_clusters(job, schema)
     for option, (requested, refusal) in REFUSALS.items():
         if requested(job.settings) and (reason := refusal(job, schema)):
             raise BadInput(f"{option}: {reason}")
@@ -112,6 +117,16 @@ def check(job: Job, schema: Schema) -> None:
     elif not math.isinf(job.budget.epsilon):
         raise BadInput(f"--budget limits the ε of private algorithms: {name} with these settings is not private")
     check_truth(job, schema)
+
+
+def _check_clusters(job: Job, schema: Schema) -> None:
+    """Raise `BadInput` if a column names clusters of rows that are a series or events, or have targets."""
+    if cluster_column(schema.aside) is None:
+        return
+    if schema.kind in ("time-series", "events"):
+        raise BadInput(f"--cluster is for tables, and {job.dataset} is {schema.kind}")
+    if schema.has_targets or job.settings.targets == UNKNOWN:
+        raise BadInput(f"--cluster cannot be used with targets of experiments, which count all rows: {AS_IF_OBSERVED}")
 
 
 def _check_experiments(job: Job, schema: Schema) -> None:

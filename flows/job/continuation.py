@@ -37,6 +37,7 @@ from fedbnsl.algorithms.parameters import mixed_families
 from fedbnsl.algorithms.score.secure_search import own_weights_gain
 from fedbnsl.algorithms.score.settings import SecureSearch
 from fedbnsl.algorithms.statistics.coding import coding_of
+from fedbnsl.data.folder.about import recurring_column
 from fedbnsl.tracking.result import Diagnosed
 
 from .follow_up import ALLOWED_FOR, diagnose, fit_mixed_families, is_nonlinear
@@ -256,7 +257,7 @@ def _reconsidered(run: Continued, checked: ExchangeResult) -> tuple[SecureLinear
         settings = replace(settings, error_variances="free", non_gaussian=False, min_share=share)
         found += findings.error_findings(int(dependent.sum()), len(dependent), share)
     if rows.following:
-        found += findings.dependent_rows_findings(rows.share, sums.rows)
+        found += findings.dependent_rows_findings(rows.share, sums.rows, recurring_column(sums.schema.aside))
     return settings, found
 
 
@@ -274,6 +275,7 @@ def _selected_again(run: Continued, session: Session, checked: ExchangeResult) -
         diagnosed = replace(diagnosed, bytes_sent=diagnosed.bytes_sent + directed.bytes_sent)
         last = last if directed.lost else _after(run.last, directed.last)
     untrusted = {findings.MISFIT, *(UNTRUSTED if _errors_depend(checked) else ())}
+    untrusted |= {one.name for one in found if one.name == findings.ROWS_DEPEND}
     rest = [one for one in diagnosed.findings if one.name not in untrusted]
     everything = findings.with_misfit([*rest, *found], selected.misfit, session.schema.variables)
     algorithm = with_knowledge(registry.build(spec), job.run_schema(session.schema))

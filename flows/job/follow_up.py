@@ -42,12 +42,13 @@ from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.algorithms.score.settings import SecureSearch
 from fedbnsl.algorithms.statistics.transforms import transform_lines
+from fedbnsl.data.folder.about import recurring_column
 from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Parameters
 
 from .job import ExchangeResult, Job, Session, extra_exchange, unless_refused
-from .preparation import outlier_refusal, with_knowledge
+from .preparation import compared_clusters, outlier_refusal, with_knowledge
 from .truth_scores import structure_scores
 
 Sums = exchange.Server | implied_tables.Server
@@ -361,6 +362,7 @@ def diagnose(
     else:
         settings = exchange.Diagnosis(masked=algorithm.needs_secure_sum, lags=structure.lags)
         spec = AlgorithmSpec("diagnosis", settings)
+        inflation /= session.schema.independent_share
         start = replace(exchange.start(session.schema, structure), inflation=inflation)
     if job.at_sums and sums is not None:  # no silo compares itself with the others
         server = diagnosis_tables.without_figures(start)
@@ -377,12 +379,29 @@ def diagnose(
         capped += columns.skewed_findings(session.schema, sums.transform_gain)
         capped += relations.relation_findings(session.schema, sums.means, sums.within)
     gaps, more = _missingness_findings(job, session, masked=algorithm.needs_secure_sum)
+    clustered, of_clusters = _clustered_rows_findings(job, session, name)
     curved, schema = is_nonlinear(job, last), session.schema
     of_data = _advised(job, schema, _data_findings(job, schema, server, structure, curved=curved))
-    others = [*capped, *gaps, *of_data]
+    others = [*capped, *gaps, *clustered, *of_data]
     if isinstance(last.server, secure_linear.Server):
         others = findings.with_misfit(others, last.server.misfit, schema.variables, over_time=schema.kind in SERIES)
-    return Diagnosed(tuple(others), sent + more, sums)
+    return Diagnosed(tuple(others), sent + more + of_clusters, sums)
+
+
+def _clustered_rows_findings(job: Job, session: Session, name: str) -> tuple[list[findings.Finding], int]:
+    """The finding on rows with the same id, and the bytes of the exchange, under the run id `<run id>-<name>-clusters`.
+
+    There is no exchange if no ids recur, or if the run counts their rows as clusters. There is no finding if a silo
+    cannot compare them, for instance because its owner does not declare the column as names of clusters.
+    """
+    column = recurring_column(session.schema.aside)
+    if column is None or session.schema.kind in SERIES:
+        return [], 0
+    try:
+        clusters = compared_clusters(replace(job, probed_column=column), session, column, f"{name}-clusters")
+    except BadInput:
+        return [], 0
+    return findings.clustered_rows_findings(column, clusters.design_effect, clusters.rows), clusters.bytes_sent
 
 
 @dataclass(frozen=True)

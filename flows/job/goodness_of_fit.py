@@ -79,7 +79,7 @@ def _fit_of_graph(
         )
     if not isinstance(sums, exchange.Server):
         return Fit("not tested, because it needs the sums of the diagnosis, which are not available"), {}
-    independent = round(sums.rows * getattr(job.spec.settings, "independent_share", 1.0))
+    independent = round(sums.rows * job.independent_share)
     return fit_of_sums(schema, structure, chosen.dag, replace(sums, rows=independent))
 
 
@@ -107,6 +107,9 @@ def _reason_for_no_fit(job: Job, schema: Schema, algorithm: Algorithm, last: Rou
         "not tested, because series with labels have no test": schema.kind in SERIES and bool(schema.levels),
         "not tested, because the distribution of the test statistics is unknown with empty cells": bool(
             schema.gaps or job.imputation_model.rows
+        ),
+        "not tested, because rows of one cluster depend on each other, and tests of tables count all rows": (
+            schema.kind == "discrete" and schema.independent_share < 1
         ),
         "not tested, because effects are curved, and tests of second moments are linear": is_nonlinear(job, last),
         "not tested, because weights differ between silos, and sums have common ones": has_own_weights(job),

@@ -92,7 +92,7 @@ def _of_numbers(
         summed, sent = found.last.server, found.bytes_sent
     assert isinstance(summed, exchange.Server)
     session.announce(SAMPLING)
-    share = getattr(job.spec.settings, "independent_share", 1.0)
+    share = job.independent_share
     if schema.gaps:
         share *= job.imputation_model.rows / sum(schema.rows.values())
     gaussian = gaussian_posterior(summed.moments, int(summed.counted.sum()), share)

@@ -21,6 +21,7 @@ from fedbnsl.algorithms.core.schema import NO_IMPUTATION, FloatArray, Imputation
 from fedbnsl.algorithms.core.spec import SERIES, AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.ledger import Budget
+from fedbnsl.data.folder.about import Declared
 from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tracking.publication import PublicationGate
 from fedbnsl.tracking.result import RunDescription
@@ -46,6 +47,36 @@ NO_IMPUTATION_COST = ImputationCost()
 
 
 @dataclass(frozen=True)
+class Clusters:
+    """What the clusters of rows mean for a run: the design effect, and the cost of the exchange that found it."""
+
+    column: str
+    design_effect: float
+    rows: int
+    bytes_sent: int
+
+    @property
+    def independent_share(self) -> float:
+        """The share of the rows that count as independent."""
+        return 1 / self.design_effect
+
+    @property
+    def summary(self) -> str:
+        """A sentence on the effective number of rows."""
+        effective = float(f"{self.rows / self.design_effect:.2g}")
+        return (
+            f"Rows of one cluster ({self.column}) depend on each other: with a design effect of "
+            f"{self.design_effect:.2f}, {self.rows:,} rows have as much evidence as about {effective:,.0f} independent "
+            "ones, which scores, tests and intervals count."
+        )
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The design effect and the bytes, as metrics of the run."""
+        return {"design_effect": self.design_effect, "cluster_bytes": self.bytes_sent}
+
+
+@dataclass(frozen=True)
 class Job:
     """One execution of `learn`: its options, data, algorithm and name."""
 
@@ -65,6 +96,10 @@ class Job:
     """the model of the empty cells"""
     imputation_cost: ImputationCost = NO_IMPUTATION_COST
     """the cost of the imputation model"""
+    probed_column: str = ""
+    """the column whose rows with the same id an exchange compares, although it names no clusters in the run"""
+    clusters: Clusters | None = None
+    """the design effect of the clusters of rows; None if no column names clusters"""
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
     """each silo's own true weights, for synthetic data that have them"""
     targets: dict[str, Targets] = field(default_factory=dict)
@@ -87,6 +122,12 @@ class Job:
     def budget(self) -> Budget:
         """The privacy budget that all runs on a silo's rows share."""
         return Budget(self.settings.budget or math.inf, self.settings.budget_delta or 0.0)
+
+    @property
+    def independent_share(self) -> float:
+        """The share of rows that count as independent: given their clusters, and the rows before them."""
+        given_order = float(getattr(self.spec.settings, "independent_share", 1.0))
+        return given_order * (1.0 if self.clusters is None else self.clusters.independent_share)
 
     @property
     def description(self) -> RunDescription:
@@ -126,9 +167,16 @@ class Job:
         known = replace(self.knowledge, forbidden=forbidden) if apart else self.knowledge
         adjusted = schema.adjusted(self.adjustment)
         own = replace(adjusted, units=self.units, imputation_model=self.imputation_model, knowledge=known)
+        own = own if self.clusters is None else replace(own, independent_share=self.clusters.independent_share)
         if not self.targets and not self.compares_conditions:
             return own
         return replace(own, targets=self.targets, compares_conditions=self.compares_conditions)
+
+    def declaration(self, declared: Declared) -> Declared:
+        """The declaration `declared` of the data, with the probed column, if there is one, as the names of clusters."""
+        if not self.probed_column:
+            return declared
+        return replace(declared, reading=replace(declared.reading, cluster=self.probed_column))
 
     @property
     def adjustment(self) -> Adjustment:
@@ -197,6 +245,7 @@ class Session:
 
 STEPS = {
     "bootstrap": "resampling",
+    "clusters": "comparing rows of one cluster",
     "curved": "trying curved effects",
     "deseasonalised": "learning from the series without their season",
     "diagnosis": "diagnosing the data",

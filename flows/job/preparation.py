@@ -25,12 +25,14 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import tables
 from fedbnsl.algorithms.privacy.disclosure_control import share_class
 from fedbnsl.algorithms.score.settings import SecureSearch
+from fedbnsl.algorithms.statistics.design_effect import DesignEffect, design_effect
 from fedbnsl.algorithms.statistics.em import ExpectationMaximisation
 from fedbnsl.algorithms.statistics.moments import Units, units_of
+from fedbnsl.data.folder.about import cluster_column
 from fedbnsl.data.folder.truth import read_knowledge
 
 from ..options.learn import LearnOptions
-from .job import ExchangeResult, ImputationCost, Job, Session, extra_exchange
+from .job import Clusters, ExchangeResult, ImputationCost, Job, Session, extra_exchange
 
 FIRST_SEARCH, LATER_SEARCH = "secure-boss", "secure-ges"
 """The first and the later searches for the imputation network. Before the first imputation, a family is scored on the
@@ -171,6 +173,32 @@ def with_units(job: Job, session: Session) -> Job:
     found = extra_exchange(job, session, AlgorithmSpec("units", Units()), "units")
     found.last.require_silos("when the units of the columns were computed")
     return replace(job, units=tuple(map(float, units_of(found.last.server))))
+
+
+def with_clusters(job: Job, session: Session) -> tuple[Job, Session]:
+    """`job` and `session` with the design effect of the clusters of rows, if a column names them.
+
+    The exchange runs over the same silos, masked, under the run id `<run id>-clusters`. Raises `BadInput` if no silo
+    has two clusters, and if too many silos are lost.
+    """
+    column = cluster_column(session.schema.aside)
+    if column is None:
+        return job, session
+    clusters = compared_clusters(job, session, column, "clusters")
+    schema = replace(session.schema, independent_share=clusters.independent_share)
+    return replace(job, clusters=clusters), replace(session, schema=schema)
+
+
+def compared_clusters(job: Job, session: Session, column: str, name: str) -> Clusters:
+    """The design effect of the clusters that `column` names, from an exchange under the run id `<run id>-<name>`.
+
+    It is rounded as it is published.
+    """
+    found = extra_exchange(job, session, AlgorithmSpec("design-effect", DesignEffect()), name)
+    found.last.require_silos("when rows of one cluster were compared")
+    rows = sum(session.schema.rows.values())
+    effect = float(f"{design_effect(found.last.server, rows):.3g}")
+    return Clusters(column, effect, rows, found.bytes_sent)
 
 
 def outlier_refusal(job: Job, schema: Schema) -> str:

@@ -35,6 +35,7 @@ def reading_of(options: LearnOptions) -> Reading:
         by=options.by,
         small_silos=options.small_silos,
         condition=options.condition,
+        cluster=options.cluster,
         series_gaps=_models_gaps_of_series(options),
         finds_targets=options.targets == UNKNOWN,
     )

@@ -43,7 +43,14 @@ from .follow_up import (
 from .goodness_of_fit import held_out, published_fit
 from .graph_posterior import graph_posterior, posterior_metrics
 from .job import Job, Session, unless_refused
-from .preparation import comparable_truth, with_imputation_model, with_knowledge, with_lags, with_units
+from .preparation import (
+    comparable_truth,
+    with_clusters,
+    with_imputation_model,
+    with_knowledge,
+    with_lags,
+    with_units,
+)
 from .privacy_spent import privacy_metrics, privacy_spent
 from .stopping import raise_if_stopped
 from .truth_scores import Scored, score_run
@@ -136,6 +143,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | _metrics(tuned, found_targets))
         | gate.measures(diagnosed.metrics | checked.metrics | scores.metrics(session.schema.rows))
         | gate.measures(posterior_metrics(sampled))
+        | (gate.measures(job.clusters.metrics) if job.clusters else {})
         | (job.imputation_cost.metrics | confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
@@ -222,7 +230,8 @@ def _prepared(job: Job, session: Session) -> tuple[Job, Session, FoundTargets | 
     The exchanges find units, lags, the imputation model, targets of experiments and tuned settings. The targets and the
     tuning are also returned by themselves; each is None if it was not requested.
     """
-    job = with_imputation_model(with_lags(with_units(job, session), session), session)
+    job, session = with_clusters(with_lags(with_units(job, session), session), session)
+    job = with_imputation_model(job, session)
     job, session, targets = with_found_targets(job, session)
     job, tuned = with_tuning(job, session)
     return job, session, targets, tuned
@@ -246,7 +255,8 @@ def _basis(
     lines = transform_lines(schema)
     scales = f"Each silo transforms its numbers ({lines}): weights and parameters are on that scale." if lines else ""
     first = targets.lines if targets else ()
-    return (*first, *assumptions, *(line for line in (scales, job.imputation_cost.summary) if line))
+    clusters = job.clusters.summary if job.clusters else ""
+    return (*first, *assumptions, *(line for line in (scales, job.imputation_cost.summary, clusters) if line))
 
 
 def _step_listeners(listeners: Iterable[object]) -> list[StepListener]:

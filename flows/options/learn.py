@@ -133,6 +133,9 @@ class LearnOptions(Options):
     condition: Annotated[str | None, OnCommandLine(value="COLUMN")] = None
     """Column that names the condition of each row, for experiments within silos; targets are then given for each
     condition."""
+    cluster: Annotated[str | None, OnCommandLine(value="COLUMN")] = None
+    """Column that names the cluster of each row, such as a patient or a ward, if rows of one cluster depend on each
+    other: scores, tests and intervals then count the effective number of rows."""
     knowledge: Annotated[KnowledgeFile, OnCommandLine(value="FILE")] = Field(default=None, title="Background knowledge")
     """CSV file of background knowledge with columns rule, source, target; rules: required, forbidden, no-parents,
     tier."""

@@ -49,14 +49,11 @@ def _declaration_faults(silo: str, schema: Schema, own: Declared) -> Iterator[st
         yield "it does not name this silo"
     if any(rows < 1 for rows in schema.rows.values()):
         yield "it names a silo without rows"
-    if len(schema.units) not in (0, len(schema.variables)):
-        yield "its units are not one for each column"
+    yield from _scale_faults(schema)
     if any(len(counts) != len(schema.variables) for counts in schema.empty.values()):
         yield "its empty cells are not one number for each column"
     if len(set(schema.variables)) < len(schema.variables) or not set(schema.levels) <= set(schema.variables):
         yield "its columns are not distinct, or it has levels of other columns"
-    if any(not (math.isfinite(unit) and unit > 0 and math.frexp(unit)[0] == 0.5) for unit in schema.units):
-        yield "its units are not powers of two"
     if schema.kind == "events":
         return
     if schema.kind != "time-series" and schema.kind != kind_of_levels(schema):
@@ -78,6 +75,16 @@ def _declaration_faults(silo: str, schema: Schema, own: Declared) -> Iterator[st
         transform = own.transforms.get(name)
         if transform is not None and schema.transforms.get(name, "none") != transform:
             yield f"the transform of {quoted(name)} is {transform}"
+
+
+def _scale_faults(schema: Schema) -> Iterator[str]:
+    """What `schema` says wrongly about the units of columns, and about how many rows count."""
+    if len(schema.units) not in (0, len(schema.variables)):
+        yield "its units are not one for each column"
+    if any(not (math.isfinite(unit) and unit > 0 and math.frexp(unit)[0] == 0.5) for unit in schema.units):
+        yield "its units are not powers of two"
+    if not 0 < schema.independent_share <= 1:
+        yield "its share of independent rows is not between 0 and 1"
 
 
 def _row_faults(

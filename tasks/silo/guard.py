@@ -108,6 +108,7 @@ class Guard:
         if self.remote:
             self._check_selection(silo, declared)
         self._check_condition(silo, declared, own)
+        self._check_cluster(silo, declared, own)
         for key in BY_SILO:
             if getattr(declared, key).get(silo, getattr(own, key).get(silo)) != getattr(own, key).get(silo):
                 raise self._not_agreed(silo, key)
@@ -156,6 +157,17 @@ class Guard:
         raise NotAllowed(
             f"silo {silo}: its owner's about.json declares {has}, but the coordinator names "
             f"{'none' if theirs is None else repr(theirs)} (--condition): agree on one about.json"
+        )
+
+    def _check_cluster(self, silo: str, declared: Declared, own: Declared) -> None:
+        """Raise `NotAllowed` unless the coordinator names the same column of clusters as the owner."""
+        theirs, ours = declared.reading.cluster, own.reading.cluster
+        if theirs == ours or not self.remote:
+            return
+        has = "no column of clusters" if ours is None else f"the column of clusters '{ours}'"
+        raise NotAllowed(
+            f"silo {silo}: its owner's about.json declares {has}, but the coordinator names "
+            f"{'none' if theirs is None else repr(theirs)} (--cluster): agree on one about.json"
         )
 
     @staticmethod

@@ -4,6 +4,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedbnsl.algorithms.core.release import Level
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
@@ -130,6 +133,17 @@ def read_rows(
     series = read_cut(source, schema.recorded_stretches(silo), declared)
     check_same_columns(source, series.variables, schema.variables, "the schema")
     return series.rows(schema)
+
+
+def read_clusters(silo: str, source: Path, schema: Schema, declared: Declared) -> NDArray[np.int64] | None:
+    """The number of the cluster of each row at `source`, `[n_rows]`; None if no column of clusters is declared.
+
+    The rows are those of `read_rows`, and errors are raised as there.
+    """
+    declared = declared.at_silo(silo)
+    if declared.reading.cluster is None or schema.kind in ("time-series", "events"):
+        return None
+    return open_table(source, declared).clusters(schema, silo)
 
 
 def _is_pooled(silo: str, source: Path, declared: Declared) -> bool:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import Algorithm, Sparse, silo_generator, unpack_state
@@ -18,6 +21,7 @@ from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
 from fedbnsl.algorithms.statistics.adjusted_passes import adjusted_series
+from fedbnsl.algorithms.statistics.design_effect import ClusteredRows
 from fedbnsl.algorithms.statistics.outliers import screened
 from fedbnsl.algorithms.statistics.transforms import require_row_wise, transformed
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
@@ -132,10 +136,18 @@ class OpenRun:
     reply: Any = None
 
 
-def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, seed: int | None = None) -> OpenRun:
+def open_run(
+    terms: RunTerms,
+    silo: str,
+    table: Any,
+    run_state: RunState,
+    seed: int | None = None,
+    clusters: NDArray[np.int64] | None = None,
+) -> OpenRun:
     """Open the run of `terms` on `table` `[n_rows, n_variables]`, in its state after the last round in the journal.
 
-    With a `seed`, it replaces that of the terms.
+    With a `seed`, it replaces that of the terms. `clusters` `[n_rows]` are the clusters of the rows, for algorithms
+    that take them.
     """
     algorithm = terms.algorithm()
     generator = silo_generator(terms.seed if seed is None else seed, silo)
@@ -148,6 +160,8 @@ def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, seed: 
     if terms.schema.adjustment:
         labels = [at for at, name in enumerate(terms.schema.variables) if name in terms.schema.levels]
         table = adjusted_series(table, terms.schema.adjustment, terms.schema.recorded_stretches(silo), labels)
+    if clusters is not None:
+        table = ClusteredRows(table, clusters)
     state = algorithm.open_silo(table, terms.schema, silo, generator)
     if run_state.state is not None:
         state = unpack_state(algorithm, state, run_state.state)

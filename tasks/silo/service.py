@@ -13,6 +13,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.protocol import Algorithm, pack_state
@@ -556,7 +559,8 @@ class SiloService:
         run = self._open_runs.get(terms.run_id)
         if run is None or run.number != number - 1:
             run_state = self._journal.run_state(terms.run_id) if self._source.durable else self._source.initial_state
-            run = open_run(terms, self.name, self._table(terms), run_state, self._secret_seed(terms))
+            clusters = self._clusters(terms) if terms.algorithm().takes_clusters else None
+            run = open_run(terms, self.name, self._table(terms), run_state, self._secret_seed(terms), clusters)
         if run.number != number - 1:
             raise SiloFailed(
                 f"silo {self.name} is at round {run.number} of run {terms.run_id} and cannot solve round {number}"
@@ -637,6 +641,11 @@ class SiloService:
             guarded = self._guard.remote and isinstance(table, Divided)
             self._tables[key] = GuardedPasses(table, self._guard, self.name) if guarded else table
         return self._tables[key]
+
+    def _clusters(self, terms: RunTerms) -> NDArray[np.int64] | None:
+        """The clusters of the rows, `[n_rows]`; None if no column names them."""
+        with self._guard.reading(self.name):
+            return self._source.clusters(self.name, terms.schema, terms.declared)
 
     def _table_key(self, terms: RunTerms) -> tuple[Any, ...]:
         """The parts of the terms that determine rows, columns and codes.

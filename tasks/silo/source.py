@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
@@ -28,7 +29,7 @@ from .journal import NOT_STARTED, Journal, RunState, journal_path
 from .ledger import FileLedger, ledger_of
 from .private_folder import private_folder
 from .publications import Publications, published_path
-from .rows import AnyDescribed, describe_rows, read_rows
+from .rows import AnyDescribed, describe_rows, read_clusters, read_rows
 from .seals import Purpose, seal, sealed, silo_secret
 
 IN_MEMORY = Fingerprint((), settled=True)
@@ -73,6 +74,10 @@ class FileSource:
         if self.parsed is not None and self.parsed.fingerprint.matches(fingerprint(self.path, self.parsed.fingerprint)):
             return self.parsed.table
         return read_rows(silo, self.path, schema, declared, self.mapper)
+
+    def clusters(self, silo: str, schema: Schema, declared: Declared) -> NDArray[np.int64] | None:
+        """The number of the cluster of each row, `[n_rows]`; None if no column of clusters is declared."""
+        return read_clusters(silo, self.path, schema, declared)
 
     def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
         """Place and content of the cell that is farthest from a variable's other cells.
@@ -129,6 +134,8 @@ class TableSource:
     """the state of a run whose earlier rounds were in another process"""
     durable: bool = False
     described: Fingerprint | None = None
+    row_clusters: NDArray[np.int64] | None = None
+    """the number of the cluster of each row, `[n_rows]`"""
 
     def describe(self, silo: str, declared: Declared) -> AnyDescribed:
         """Raise `BadInput`: the caller that has the table also has its schema."""
@@ -137,6 +144,10 @@ class TableSource:
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
         """The table."""
         return self.table
+
+    def clusters(self, silo: str, schema: Schema, declared: Declared) -> NDArray[np.int64] | None:
+        """The number of the cluster of each row, `[n_rows]`, if it is known."""
+        return self.row_clusters
 
     def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
         """Empty: a table in memory has no lines."""

@@ -347,6 +347,13 @@ class TestOneBitEach:
         with opened(folder, SILOS) as services, pytest.raises(NotAllowed, match="one for each column"):
             ask(services["a"], "admit", terms("r", None, "", lie), True)
 
+    @pytest.mark.parametrize("share", [0.0, -1.0, 1.5, float("nan"), float("inf")])
+    def test_how_many_rows_count(self, tmp_path, numbers, share):
+        """A share of rows that count as independent scales all sums: it is between 0 and 1."""
+        folder, lie = write_federation(tmp_path, numbers), replace(SCHEMA, independent_share=share)
+        with opened(folder, SILOS) as services, pytest.raises(NotAllowed, match="share of independent rows is not"):
+            ask(services["a"], "admit", terms("r", None, "", lie), True)
+
 
 def test_two_processes_of_a_silo_unmask_one_sum(tmp_path, numbers, monkeypatch):
     """Both have checked before either has recorded: what was recorded counts."""

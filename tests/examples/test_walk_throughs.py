@@ -98,6 +98,15 @@ def protein_signals(left, said):
     assert left["effect"].effects[0].interval[0] > 0
 
 
+def repeated_measures(left, said):
+    assert "Learn again with --cluster patient_id." in said
+    assert left["naive"].result.structure.variables == left["found"].result.structure.variables == left["names"]
+    assert 1.9 < left["found"].result.metrics["design_effect"] < 2.3
+    truth = {frozenset(pair) for pair in (("dose", "pressure"), ("pressure", "pulse"), ("sleep", "mood"))}
+    assert {frozenset(edge) for edge in left["found"].graph.edges()} == truth
+    assert left["widths"]["patients"] > 1.3 * left["widths"]["independent rows"]
+
+
 def nonlinear(left, said):
     assert left["nonlinear"].metrics["shd"] < left["linear"].metrics["shd"]
     assert left["additive"].metrics["shd"] < left["linear"].metrics["shd"]
@@ -137,6 +146,7 @@ SHOWN = {
         telecom_alarms,
         heart_disease,
         protein_signals,
+        repeated_measures,
         nonlinear,
         mixed_with_gaps,
         bootstrap,

@@ -249,6 +249,7 @@ def config(result: RunResult) -> dict[str, Any]:
         **({"targets": schema.targets} if result.targets else {}),
         **({"found_targets": asdict(result.found_targets)} if result.found_targets else {}),
         **({"conditions": _conditions(schema)} if schema.condition_names else {}),
+        **({"independent_share": schema.independent_share} if schema.independent_share < 1 else {}),
         "parameters": {"learned": result.parameters.network is not None, "how": result.parameters.how},
         "privacy": asdict(result.privacy) | {"not_covered": NOT_COVERED} if result.privacy else None,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("fedbnsl", "numpy")}},

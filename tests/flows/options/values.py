@@ -27,6 +27,7 @@ OTHER = {
     "transform": "log",
     "targets": "none",
     "condition": "drug",
+    "cluster": "patient",
     "knowledge": "k.csv",
     "required_arcs": "b->c",
     "forbidden_arcs": "c->b",
