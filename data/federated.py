@@ -67,6 +67,8 @@ class FederatedData:
     """findings on how the tables were read, one line each"""
     fingerprints: dict[str, Fingerprint] = field(default_factory=dict)
     """the fingerprints of the silos' files before they were read; empty for tables that do not come from files"""
+    survival: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    """by silo, the columns of survival outcomes, `[n_rows, schema.survival_columns]`; empty without such outcomes"""
 
     def __repr__(self) -> str:
         """One line: the kind and the size of the data, and the true graph if it is known."""
@@ -104,7 +106,7 @@ class FederatedData:
         for silo, weights in self.silo_weights.items():
             if silo not in owners or weights.shape != ((lags + 1, d, d) if lags else (d, d)):
                 raise ValueError(f"{silo}: true weights of {weights.shape} for a silo of {d} variables")
-        if self.truth is not None and self.truth.variables != self.schema.variables:
+        if self.truth is not None and self.truth.variables != self.schema.nodes:
             raise ValueError("the truth's variables are not the schema's")
 
 
@@ -130,6 +132,8 @@ def pool(data: FederatedData) -> FederatedData:
         empty={POOLED: counts} if counts else {},
         targets={},
         condition_names={},
+        survival={},
+        survival_empty={},
     )
     about = {key: value for key, value in data.about.items() if key != "checksums"}
     about |= {"pooled_from": list(data.schema.silos)}

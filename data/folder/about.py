@@ -25,7 +25,7 @@ from pydantic import (
     model_validator,
 )
 
-from fedbnsl.algorithms.core.schema import Kind, Transform, name_fault
+from fedbnsl.algorithms.core.schema import SURVIVAL_EVENTS, Kind, Transform, name_fault
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..defaults import Dates, DifferentColumns, Missing, Outliers, SmallSilos
@@ -102,6 +102,11 @@ class About(BaseModel):
     """by silo or, with a column of conditions, by condition, the variables that an experiment has set"""
     condition: str | None = None
     """the column that names the condition of each row, if experiments set variables in some rows of a silo"""
+    survival: dict[str, Annotated[list[Text], Field(min_length=2, max_length=2)]] = Field(
+        {}, examples=[{"death": ["days", "died"]}]
+    )
+    """by outcome, the column of times under observation, above 0, and the column of events: 1 at the end of this time,
+    or 0 if it ended without the event (censored)"""
     checksums: dict[str, str] | None = None
     """by file, its SHA-256"""
     truth: Any = None
@@ -152,6 +157,28 @@ class About(BaseModel):
             if self.kind not in fitting or (numbers and name in self.levels):
                 other = "it has levels" if name in self.levels else f"the kind of the data is {self.kind}"
                 raise BadInput(f"{place}: columns: {quoted(name)} is {kind}, but {other}; is the kind mixed?")
+        return self
+
+    @model_validator(mode="after")
+    def _check_survival(self, info: ValidationInfo) -> Self:
+        """Raise `BadInput` for an outcome without two columns of its own, or for a declaration that contradicts it."""
+        place, columns = f"{info.context}: survival", [name for pair in self.survival.values() for name in pair]
+        times, events = ([pair[k] for pair in self.survival.values()] for k in (0, 1))
+        for name, (time, event) in self.survival.items():
+            fault = name_fault(name)
+            if fault is not None:
+                raise BadInput(f"{place}: the outcome {fault}")
+            if time == event or time in events or events.count(event) > 1:
+                raise BadInput(f"{place}: {quoted(name)}: it needs a column of times and another one of its events")
+            if name in times or (name in events and name != event):
+                raise BadInput(f"{place}: {quoted(name)} is the name of a column of another kind")
+            if event in self.levels and self.levels[event] not in (["0", "1"], [0, 1]):
+                raise BadInput(f"{place}: {quoted(name)}: the levels of {quoted(event)} are 0 and 1")
+            numbers = self.columns.get(event, "discrete") != "discrete" or event in {*self.transform, *self.unit}
+            if time in self.levels or self.columns.get(time) == "discrete" or time in self.transform or numbers:
+                raise BadInput(f"{place}: {quoted(name)}: another key declares {quoted(time)} or {quoted(event)}")
+        if columns and self.kind in ("time-series", "events"):
+            raise BadInput(f"{place}: survival outcomes are columns of tables, and the data are {self.kind}")
         return self
 
     @model_validator(mode="after")
@@ -462,6 +489,9 @@ class Declared:
     """by column, the unit of its numbers"""
     sheets: Mapping[str, str] = field(default_factory=dict)
     """by silo, the sheet of its spreadsheet; the key "" has the sheet of all other silos"""
+    survival: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """by survival outcome, its columns of times and of events; only outcomes with both columns among those that are
+    read"""
 
     def at_silo(self, silo: str) -> "Declared":
         """The declarations with the names, recoding, units, sheet and rows of one silo in `form`."""
@@ -484,6 +514,18 @@ class Declared:
     def targets_place(self) -> str:
         """Where the targets are declared, for messages."""
         return f"{ABOUT}: targets" if self.reading.targets is None else "--targets"
+
+    @property
+    def times(self) -> frozenset[str]:
+        """The columns of times of the survival outcomes."""
+        return frozenset(time for time, _ in self.survival.values())
+
+    def without_survival(self) -> "Declared":
+        """The declarations of the columns that belong to no survival outcome."""
+        own = {name for pair in self.survival.values() for name in pair}
+        levels = {name: labels for name, labels in self.levels.items() if name not in own}
+        columns = {name: kind for name, kind in self.columns.items() if name not in own}
+        return replace(self, levels=levels, columns=columns, survival={}) if own else self
 
     def levels_among(self, variables: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """The declared levels, for the `variables` that have declared levels."""
@@ -547,16 +589,24 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
     if reading.condition is None and own.condition is not None:
         reading = replace(reading, condition=own.condition)
     asked = {*reading.only, *reading.time, reading.by, reading.condition}
+    reading = reading.also_ignoring(name for name in own.ignore if name not in asked)
+    survival = {
+        name: (time, event)
+        for name, (time, event) in own.survival.items()
+        if not (reading.leaves_out(time) or reading.leaves_out(event))
+    }
     return Declared(
         own.kind,
-        own.columns,
-        {name: tuple(map(str, labels)) for name, labels in own.levels.items()},
+        {**own.columns, **{time: "continuous" for time, _ in survival.values()}},
+        {name: tuple(map(str, labels)) for name, labels in own.levels.items()}
+        | {event: SURVIVAL_EVENTS for _, event in survival.values()},
         {name: tuple(map(str, cells)) for name, cells in own.missing.items()},
         Form(own.separator, own.encoding, own.decimal),
         own.step,
         tuple(map(str, own.window or ())),
         {silo: tuple(lengths) for silo, lengths in own.stretches.items()},
-        reading.also_ignoring(name for name in own.ignore if name not in asked),
+        reading,
+        survival=survival,
         transforms=own.transform,
         targets={name: tuple(dict.fromkeys(targets)) for name, targets in own.targets.items() if targets},
         rename=own.rename,

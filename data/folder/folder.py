@@ -312,6 +312,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
     for silo, path in files.items():
         fingerprints[silo] = fingerprint(path)
     rows: dict[str, Any]
+    survival: dict[str, NDArray[np.float64]] = {}
     if declared.kind == "events":
         inferred, rows = _read_events(folder, files, declared)
     elif _are_series(files, declared):
@@ -319,9 +320,17 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
     else:
         tables = {silo: open_table(path, declared.at_silo(silo)) for silo, path in files.items()}
         inferred = _inferred_schema(folder, files, declared, tables)
-        rows = {}
+        rows, whole, d = {}, inferred.schema.with_survival_columns(), len(inferred.schema.variables)
         for silo, table in tables.items():
-            rows[silo] = table.rows(inferred.schema, silo)
+            found = table.rows(whole, silo)
+            if not inferred.schema.survival:
+                rows[silo] = found
+                continue
+            if not isinstance(found, np.ndarray):
+                raise BadInput(f"{files[silo]}: its rows exceed the memory limit, and survival outcomes need them in it")
+            discrete = inferred.schema.kind == "discrete"
+            rows[silo] = np.nan_to_num(found[:, :d], nan=-1.0).astype(np.int64) if discrete else found[:, :d]
+            survival[silo] = found[:, d:]
     check_checksums(place_of(folder), about, files)
     schema = _with_targets(inferred.schema, declared)
     inferred = replace(inferred, notes=(*small_silo_notes(folder, reading), *inferred.notes))
@@ -331,7 +340,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
     silo_weights: dict[str, NDArray[np.float64]] = {}
     folder = place_of(folder)
     if (folder / TRUTH).exists():
-        truth, silo_weights = read_truth(folder / TRUTH, schema.variables, tuple(schema.aside))
+        truth, silo_weights = read_truth(folder / TRUTH, schema.nodes, tuple(schema.aside))
     all_files = _entries(folder)[0] if silo_weights and reading.by is None else files
     for silo in silo_weights:
         if silo not in all_files:
@@ -339,7 +348,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
                 f"{folder / TRUTH}: line 1: column {quoted('weight:' + silo)}: there is no silo {quoted(silo)}"
             )
     weights = {silo: silo_weights[silo] for silo in silo_weights if silo in rows}
-    return FederatedData(schema, rows, truth, weights, dict(about), inferred.notes, fingerprints)
+    return FederatedData(schema, rows, truth, weights, dict(about), inferred.notes, fingerprints, survival)
 
 
 def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:

@@ -190,18 +190,25 @@ def infer_schema(
     for silo, profile in profiles.items():
         _check_rows(names[silo], profile.rows, complete=bool(declared.complete))
     read_without = excluded_columns(place, [profile.left_out for profile in profiles.values()], declared)
+    if declared.survival and declared.reading.private:
+        raise BadInput(
+            f"{place}: about.json: survival: an ε does not cover survival outcomes: leave their columns out with "
+            f"--ignore {','.join(name for pair in declared.survival.values() for name in pair)}"
+        )
     if declared.reading.private:
         return _private_schema(place, profiles, declared, read_without | uncommon)
     if not declared.complete:
         words = labels_among_marks(joint_columns(profiles), declared)
         profiles = {silo: with_words(profile, words) for silo, profile in profiles.items()}
-    all_columns = joint_columns(profiles)
-    kinds, counts = _kinds(
-        place, all_columns, declared, as_labels=depend_as_labels([one.dependence for one in profiles.values()])
-    )
+    all_columns, own = joint_columns(profiles), declared.without_survival()
+    of_outcomes = {name for pair in declared.survival.values() for name in pair}
+    as_labels = depend_as_labels([one.dependence for one in profiles.values()])
+    others = {name: column for name, column in all_columns.items() if name not in of_outcomes}
+    kinds, counts = _kinds(place, others, own, as_labels=as_labels)
+    kinds |= {name: "continuous" if name in declared.times else "discrete" for name in of_outcomes}
     excluded = read_without | uncommon | _excluded(all_columns, kinds, declared)
     columns = {name: column for name, column in all_columns.items() if name not in excluded}
-    _require_columns(place, columns, excluded)
+    _require_columns(place, [name for name in columns if name not in of_outcomes], excluded)
     _check_shared_labels(columns, kinds, declared, names)
     levels, joined = _levels_of_columns(
         place, {name: columns[name] for name in columns if kinds[name] == "discrete"}, declared
@@ -227,6 +234,11 @@ def infer_schema(
         skewed={} if declared.complete else skewed_columns(numbers, transforms, declared),
     )
     schema = _with_conditions(schema, profiles)
+    if declared.survival:
+        for name in of_outcomes & excluded.keys():
+            raise BadInput(f"{place}: about.json: survival: column {quoted(name)} is {excluded[name]}")
+        kind = _kind_of_table(own, {kinds[name] for name in columns if name not in of_outcomes})
+        schema = schema.without_survival_columns(dict(declared.survival), kind)
     notes = [f"{silo}: {note}" for silo, profile in profiles.items() for note in profile.notes]
     return InferredSchema(schema, (*notes, *table_notes(schema, columns, declared, joined)))
 
@@ -268,7 +280,7 @@ def _units(place: str, columns: Mapping[str, JointColumn], declared: Declared) -
     return {name: unit for name, unit in (found | dict(declared.unit)).items() if name in columns}
 
 
-def _require_columns(place: str, columns: Mapping[str, JointColumn], excluded: Mapping[str, str]) -> None:
+def _require_columns(place: str, columns: Sequence[str], excluded: Mapping[str, str]) -> None:
     """Raise `BadInput` if all columns were excluded."""
     if not columns:
         reasons = ", ".join(f"{quoted(name)} ({reason})" for name, reason in list(excluded.items())[:3])
@@ -462,19 +474,21 @@ def negotiate_schema(
     """
     inferred = infer_schema(place, request(declared), declared, names)
     reading, discrete = declared.reading, len(inferred.schema.levels) == len(inferred.schema.variables)
-    if (reading.missing == "model" or not inferred.schema.gaps) and (reading.outliers == "keep" or discrete):
+    gaps = inferred.schema.gaps or bool(inferred.schema.survival_empty)
+    if (reading.missing == "model" or not gaps) and (reading.outliers == "keep" or discrete):
         return inferred
     while True:
-        schema = inferred.schema
+        schema = inferred.schema.with_survival_columns()
         kinds: dict[str, ColumnKind] = {
             name: "discrete" if name in schema.levels else "continuous" for name in schema.variables
         }
         complete = declared.of_complete(kinds, schema.levels, schema.transforms, schema.dates)
         profiles = _with_columns(request(complete), schema.variables)
         new = infer_schema(place, profiles, complete, names).schema
-        schema_now = replace(new, kind=schema.kind, aside=schema.aside | new.aside, **scales_of(schema, new))
+        aside = schema.aside | new.aside
+        schema_now = replace(new, kind=inferred.schema.kind, aside=aside, **scales_of(inferred.schema, new))
         inferred = replace(inferred, schema=schema_now)
-        if new.variables == schema.variables:
+        if new.with_survival_columns().variables == schema.variables:
             notes = outlier_notes(schema_now, _outliers(profiles, schema_now, declared))
             return replace(inferred, notes=(*inferred.notes, *notes))
 

@@ -480,6 +480,12 @@ class TableTally:
                 if row_below is not None:
                     fault = domain_fault("", values[row_below], requested).removeprefix(": ")
                     tally.first.setdefault("domain", (self.start + row_below, fault))
+            if name in declared.times:
+                values = _numbers(checked[name])
+                if (values <= 0).any():
+                    row = int(np.argmax(values <= 0))
+                    fault = f"{values[row]:g} is not above 0: a time of a survival outcome needs time under observation"
+                    tally.first.setdefault("domain", (self.start + row, fault))
             if declared.reading.missing == "refuse" and name in declared.complete:
                 empty = _empty(checked[name])
                 if empty.any():

@@ -154,7 +154,7 @@ def connect_silos(
         declared, schema = inferred.declared or declared, inferred.schema
         excluded = tuple(schema.aside)
         truth, silo_weights = (
-            read_truth(folder / TRUTH, schema.variables, excluded) if (folder / TRUTH).exists() else (None, {})
+            read_truth(folder / TRUTH, schema.nodes, excluded) if (folder / TRUTH).exists() else (None, {})
         )
         federations: list[SiloFederation] = []
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
@@ -41,6 +42,8 @@ class Parsed:
 
     table: Any
     fingerprint: Fingerprint
+    survival: NDArray[np.float64] | None = None
+    """the columns of survival outcomes, which only some steps of a run read"""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class FileSource:
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
         """The parsed table, if the file has not changed since the parsing; otherwise the file is read again."""
         if self.parsed is not None and self.parsed.fingerprint.matches(fingerprint(self.path, self.parsed.fingerprint)):
-            return self.parsed.table
+            return with_survival(self.parsed.table, self.parsed.survival, schema)
         return read_rows(silo, self.path, schema, declared, self.mapper)
 
     def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
@@ -129,6 +132,8 @@ class TableSource:
     """the state of a run whose earlier rounds were in another process"""
     durable: bool = False
     described: Fingerprint | None = None
+    survival: NDArray[np.float64] | None = None
+    """the columns of survival outcomes, which only some steps of a run read"""
 
     def describe(self, silo: str, declared: Declared) -> AnyDescribed:
         """Raise `BadInput`: the caller that has the table also has its schema."""
@@ -136,7 +141,7 @@ class TableSource:
 
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
         """The table."""
-        return self.table
+        return with_survival(self.table, self.survival, schema)
 
     def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
         """Empty: a table in memory has no lines."""
@@ -164,6 +169,13 @@ class TableSource:
     def ledger(self, silo: str) -> MemoryLedger:
         """The ledger of the table."""
         return self.memory_ledger
+
+
+def with_survival(table: Any, survival: NDArray[np.float64] | None, schema: Schema) -> Any:
+    """`table` `[n_rows, d]` and, if `schema` has the columns of survival outcomes as variables, also these columns."""
+    if survival is None or table.shape[1] == len(schema.variables):
+        return table
+    return np.column_stack([table, survival])
 
 
 SiloSource = FileSource | TableSource

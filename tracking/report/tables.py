@@ -118,7 +118,7 @@ def edges_table(
         strength, direction = strengths.strength_and_direction(edge) if strengths else (0.0, None)
         cells = {"edge": edge.text, "weight": edge.weight, "true weight": edge.true_weight, "": mark}
         cells |= {"strength": strength, "direction": direction}
-        ranked.append((-abs(edge.weight or 0.0), -strength, [cells[name] for name in names]))
+        ranked.append((-abs(edge.weight or 0.0), -(strength or 0.0), [cells[name] for name in names]))
     return ReportTable(names, [row for *_, row in sorted(ranked, key=lambda one: one[:2])])
 
 
@@ -194,7 +194,7 @@ def confidence_table(result: RunResult) -> ReportTable | None:
     truth = {key_of(edge) for edge in ClassifiedEdges(result.truth)} if result.truth else set()
     edges = {key_of(edge): edge for edge in frequent_edges(strengths, MIN_STRENGTH)} | average | learned
     rows = []
-    for key, edge in sorted(edges.items(), key=lambda one: -strengths.strength_and_direction(one[1])[0]):
+    for key, edge in sorted(edges.items(), key=lambda one: -(strengths.strength_and_direction(one[1])[0] or 0.0)):
         other = average[key].text if key in average else None
         true = ["yes" if key in truth else "no"] * bool(result.truth)
         rows.append(
