@@ -267,9 +267,9 @@ class SurvivalOutcome:
     def basis(self) -> str:
         """The assumptions behind the edges to the outcome, in sentences."""
         return (
-            f"{self.name} is a sink, as a survival outcome: its parents are those of {self.candidates} variables that a "
-            "piecewise-exponential model needs by the BIC of its events. Hazards are proportional, and censoring does "
-            "not depend on the time of the event, given the parents. Intervals do not include the selection."
+            f"{self.name} is a sink, as a survival outcome: its parents are those of {self.candidates} variables that "
+            "a piecewise-exponential model needs by the BIC of its events. Hazards are proportional, and censoring "
+            "does not depend on the time of the event, given the parents. Intervals do not include the selection."
         )
 
 

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,22 +229,18 @@ class Schema:
             survival_empty={},
         )
 
-    def without_survival_columns(self, survival: dict[str, tuple[str, str]], kind: Kind | None = None) -> "Schema":
+    def without_survival_columns(self, survival: dict[str, tuple[str, str]], kind: Kind) -> "Schema":
         """The schema in which the columns of the outcomes in `survival` are no variables; the inverse of the above.
 
-        `kind` is the kind of the other columns; by default, it follows from their levels.
+        `kind` is the kind of the other columns.
         """
-        if not survival:
-            return self
         columns = tuple(dict.fromkeys(name for pair in survival.values() for name in pair))
         places = [self.variables.index(name) for name in columns]
         kept = [v for v in range(len(self.variables)) if v not in places]
         variables = tuple(self.variables[v] for v in kept)
         levels = {name: own for name, own in self.levels.items() if name not in columns}
-        of_kind: Kind = "mixed" if levels else "continuous"
-        own = {s: tuple(counts[v] for v in places) for s, counts in self.empty.items()}
-        others = {s: tuple(counts[v] for v in kept) for s, counts in self.empty.items()}
-        remaining = {
+        own, others = self._counts_of_empty(places), self._counts_of_empty(kept)
+        remaining: dict[str, Any] = {
             name: {key: one for key, one in getattr(self, name).items() if key not in columns}
             for name in ("transforms", "dates", "unit_of", "derived", "skewed")
         }
@@ -252,13 +248,18 @@ class Schema:
             self,
             variables=variables,
             levels=levels,
-            kind=kind or ("discrete" if len(levels) == len(variables) else of_kind),
-            empty=others if any(map(any, others.values())) else {},
+            kind=kind,
+            empty=others,
             counts=tuple(name for name in self.counts if name not in columns),
             survival=survival,
-            survival_empty=own if any(map(any, own.values())) else {},
+            survival_empty=own,
             **remaining,
         )
+
+    def _counts_of_empty(self, places: Sequence[int]) -> dict[str, tuple[int, ...]]:
+        """The numbers of empty cells of the columns at these `places`; {} if there are none."""
+        found = {silo: tuple(counts[v] for v in places) for silo, counts in self.empty.items()}
+        return found if any(map(any, found.values())) else {}
 
     @property
     def silos(self) -> tuple[str, ...]:

@@ -133,10 +133,10 @@ class Structure:
         """
         d = len(self.variables)
         added = [(self.variables.index(parent), weight) for parent, weight in weights.items()]
-        matrices: list[NDArray[np.float64] | None] = []
-        for one in (self.weights, self.scores, self.lagged, self.lagged_scores):
-            matrices.append(None if one is None else np.pad(one, [(0, 0)] * (one.ndim - 2) + [(0, 1), (0, 1)]))
-        new, scores, lagged, lagged_scores = matrices
+        new, scores, lagged, lagged_scores = (
+            None if one is None else np.pad(one, [(0, 0)] * (one.ndim - 2) + [(0, 1), (0, 1)])
+            for one in (self.weights, self.scores, self.lagged, self.lagged_scores)
+        )
         assert new is not None
         for i, weight in added:
             if self.kind == "pag":

@@ -2,9 +2,9 @@
 
 A row is under observation until the time t; δ is 1 if the event ended it, and 0 if it was censored. With the coded
 covariates x, the hazard in interval j is λ_j exp(xᵀβ) (Holford 1980, "The analysis of rates and of survivorship using
-log-linear models"; Friedman 1982, "Piecewise exponential models for survival data with covariates"). Let e_j be the time
-that a row spends in interval j. Every silo p has hazards λ_pj of its own, which it does not send. It profiles them out:
-the greatest log-likelihood over λ_pj is, up to a constant,
+log-linear models"; Friedman 1982, "Piecewise exponential models for survival data with covariates"). Let e_j be the
+time that a row spends in interval j. Every silo p has hazards λ_pj of its own, which it does not send. It profiles them
+out: the greatest log-likelihood over λ_pj is, up to a constant,
 
     L_p(β) = Σ_rows δ xᵀβ − Σ_j d_pj ln E_pj(β),   E_pj(β) = Σ_rows e_j exp(xᵀβ),
 
@@ -17,14 +17,16 @@ this becomes the partial likelihood of Cox (1972) with strata by silo.
 
 Selection of parents: L(β) is close to its quadratic approximation at the current β, which is known for all candidates
 at once, also for those whose coefficients are zero; there the approximation gives the score test. So each round has one
-sum over all coded candidates. The coordinator finds the candidates with the best BIC of the approximation, by adding and
-removing one variable at a time, and sends its maximum as the next β. When neither candidates nor coefficients change, no
-addition (by the score test) or removal (by the Wald test) of a variable improves the BIC, in which the sample size is
-the number of events (Volinsky & Raftery 2000, "Bayesian information criterion for censored survival models").
+sum over all coded candidates. The coordinator finds the candidates with the best BIC of the approximation, by adding
+and removing one variable at a time, and sends its maximum as the next β. When neither candidates nor coefficients
+change, no addition (by the score test) or removal (by the Wald test) of a variable improves the BIC, in which the
+sample size is the number of events (Volinsky & Raftery 2000, "Bayesian information criterion for censored survival
+models").
 
-Round 1 sums histograms of times, with and without event, on a public grid that is fixed in advance. From them follow the
-limits of at most `INTERVALS` intervals with about as many events each, and no fewer than `MIN_COUNT`. After the rounds of
-Newton's method, one more sum gives the hazards λ_j = Σ_p d_pj / Σ_p E_pj(β) common to the silos, at the mean of x.
+Round 1 sums histograms of times, with and without event, on a public grid that is fixed in advance. From them follow
+the limits of at most `INTERVALS` intervals with about as many events each, and no fewer than `MIN_COUNT`. After the
+rounds of Newton's method, one more sum gives the hazards λ_j = Σ_p d_pj / Σ_p E_pj(β) common to the silos, at the mean
+of x.
 
 What leaves a silo, always masked if there are several: two histograms, and sums of x, x² and δ x; in four to eight
 rounds 3 + P + P(P + 1)/2 numbers for P coded candidates; then two numbers for each interval. Rows with an empty cell in
@@ -142,8 +144,8 @@ def start(
 ) -> Server:
     """The server's state before the exchange for `outcome`, whose columns of times and events are `pair`.
 
-    `schema` has these columns as variables. Parents are selected from the `candidates`, of which the `required` ones are
-    parents in any case; with None, all candidates are parents.
+    `schema` has these columns as variables. Parents are selected from the `candidates`, of which the `required` ones
+    are parents in any case; with None, all candidates are parents.
     """
     among = np.array([name in candidates for name in schema.variables])
     needed = among if required is None else np.array([name in required for name in schema.variables])
@@ -200,7 +202,7 @@ def _units(schema: Schema, request: Broadcast) -> FloatArray:
 def exposures(times: FloatArray, limits: FloatArray) -> FloatArray:
     """The time that each row with one of the `times` `[n]` spends in each interval that ends at `limits`, `[n, J]`."""
     begins = np.append(0.0, limits[:-1])
-    return np.clip(times[:, None] - begins, 0.0, limits - begins)
+    return np.asarray(np.clip(times[:, None] - begins, 0.0, limits - begins))
 
 
 def part(silo: Silo, request: Broadcast) -> FloatArray:
@@ -268,7 +270,12 @@ def _after_histograms(server: Server, sums: dict[str, FloatArray]) -> Server:
     request = replace(server.request, limits=limits_of(ended, ended + censored), centre=means)
     parents = server.required & server.request.candidates
     return replace(
-        server, request=request, usable=usable, spreads=np.sqrt(variances), accepted=zero, parents=parents,
+        server,
+        request=request,
+        usable=usable,
+        spreads=np.sqrt(variances),
+        accepted=zero,
+        parents=parents,
         visited=np.zeros((0, len(parents)), np.bool_),
     )
 
@@ -357,9 +364,7 @@ class Quadratic:
         found[kept] = np.linalg.solve(self.H[np.ix_(kept, kept)], self.h[kept])
         return found
 
-    def best_parents(
-        self, parents: NDArray[np.bool_], free: NDArray[np.bool_], penalty: float
-    ) -> NDArray[np.bool_]:
+    def best_parents(self, parents: NDArray[np.bool_], free: NDArray[np.bool_], penalty: float) -> NDArray[np.bool_]:
         """The parents `[d]` after adding or removing the best one of the `free` variables as long as the BIC improves.
 
         `penalty` is subtracted from the log-likelihood for each coefficient.

@@ -149,7 +149,9 @@ class SurvivalNode:
         hazards = np.exp(spread * rng.standard_normal((DRAWS, len(parts)))) @ parts
         distinct, number = np.unique(x, axis=0, return_inverse=True)
         mass = np.bincount(number.ravel(), share, len(distinct))
-        means = [float(mass @ -np.expm1(-scale * np.exp(distinct @ one))) for scale, one in zip(hazards, drawn, strict=True)]
+        means = [
+            float(mass @ -np.expm1(-scale * np.exp(distinct @ one))) for scale, one in zip(hazards, drawn, strict=True)
+        ]
         low, high = np.quantile(means, (0.025, 0.975)).tolist()
         return value, (low, high)
 

@@ -162,24 +162,29 @@ class About(BaseModel):
     @model_validator(mode="after")
     def _check_survival(self, info: ValidationInfo) -> Self:
         """Raise `BadInput` for an outcome without two columns of its own, or for a declaration that contradicts it."""
-        place, columns = f"{info.context}: survival", [name for pair in self.survival.values() for name in pair]
-        times, events = ([pair[k] for pair in self.survival.values()] for k in (0, 1))
-        for name, (time, event) in self.survival.items():
+        if self.survival and self.kind in ("time-series", "events"):
+            raise BadInput(f"{info.context}: survival: outcomes are columns of tables, and the data are {self.kind}")
+        for name, pair in self.survival.items():
             fault = name_fault(name)
-            if fault is not None:
-                raise BadInput(f"{place}: the outcome {fault}")
-            if time == event or time in events or events.count(event) > 1:
-                raise BadInput(f"{place}: {quoted(name)}: it needs a column of times and another one of its events")
-            if name in times or (name in events and name != event):
-                raise BadInput(f"{place}: {quoted(name)} is the name of a column of another kind")
-            if event in self.levels and self.levels[event] not in (["0", "1"], [0, 1]):
-                raise BadInput(f"{place}: {quoted(name)}: the levels of {quoted(event)} are 0 and 1")
-            numbers = self.columns.get(event, "discrete") != "discrete" or event in {*self.transform, *self.unit}
-            if time in self.levels or self.columns.get(time) == "discrete" or time in self.transform or numbers:
-                raise BadInput(f"{place}: {quoted(name)}: another key declares {quoted(time)} or {quoted(event)}")
-        if columns and self.kind in ("time-series", "events"):
-            raise BadInput(f"{place}: survival outcomes are columns of tables, and the data are {self.kind}")
+            fault = f"the outcome {fault}" if fault else self._survival_fault(name, *pair)
+            if fault:
+                raise BadInput(f"{info.context}: survival: {fault}")
         return self
+
+    def _survival_fault(self, name: str, time: str, event: str) -> str:
+        """What is wrong with the outcome `name` of two columns; empty if nothing is."""
+        times, events = ([pair[k] for pair in self.survival.values()] for k in (0, 1))
+        if time == event or time in events or events.count(event) > 1:
+            return f"{quoted(name)}: it needs a column of times and another one of its events"
+        if name in times or (name in events and name != event):
+            return f"{quoted(name)} is the name of a column of another kind"
+        if self.levels.get(event, ["0", "1"]) not in (["0", "1"], [0, 1]):
+            return f"{quoted(name)}: the levels of {quoted(event)} are 0 and 1"
+        numbers = {*self.transform, *self.unit, *(one for one, kind in self.columns.items() if kind != "discrete")}
+        labels = {*self.levels, *(one for one, kind in self.columns.items() if kind == "discrete")}
+        contradicted = next((one for one in (time, event) if one in (labels if one == time else numbers)), None)
+        contradicted = time if time in self.transform else contradicted
+        return f"{quoted(name)}: another key declares {quoted(contradicted)}" if contradicted else ""
 
     @model_validator(mode="after")
     def _check_names(self, info: ValidationInfo) -> Self:
@@ -516,13 +521,18 @@ class Declared:
         return f"{ABOUT}: targets" if self.reading.targets is None else "--targets"
 
     @property
+    def survival_columns(self) -> tuple[str, ...]:
+        """The columns of the survival outcomes."""
+        return tuple(dict.fromkeys(name for pair in self.survival.values() for name in pair))
+
+    @property
     def times(self) -> frozenset[str]:
         """The columns of times of the survival outcomes."""
         return frozenset(time for time, _ in self.survival.values())
 
     def without_survival(self) -> "Declared":
         """The declarations of the columns that belong to no survival outcome."""
-        own = {name for pair in self.survival.values() for name in pair}
+        own = self.survival_columns
         levels = {name: labels for name, labels in self.levels.items() if name not in own}
         columns = {name: kind for name, kind in self.columns.items() if name not in own}
         return replace(self, levels=levels, columns=columns, survival={}) if own else self

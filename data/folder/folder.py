@@ -320,17 +320,10 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
     else:
         tables = {silo: open_table(path, declared.at_silo(silo)) for silo, path in files.items()}
         inferred = _inferred_schema(folder, files, declared, tables)
-        rows, whole, d = {}, inferred.schema.with_survival_columns(), len(inferred.schema.variables)
-        for silo, table in tables.items():
-            found = table.rows(whole, silo)
-            if not inferred.schema.survival:
-                rows[silo] = found
-                continue
-            if not isinstance(found, np.ndarray):
-                raise BadInput(f"{files[silo]}: its rows exceed the memory limit, and survival outcomes need them in it")
-            discrete = inferred.schema.kind == "discrete"
-            rows[silo] = np.nan_to_num(found[:, :d], nan=-1.0).astype(np.int64) if discrete else found[:, :d]
-            survival[silo] = found[:, d:]
+        whole = inferred.schema.with_survival_columns()
+        rows, survival = _apart(
+            inferred.schema, {silo: table.rows(whole, silo) for silo, table in tables.items()}, files
+        )
     check_checksums(place_of(folder), about, files)
     schema = _with_targets(inferred.schema, declared)
     inferred = replace(inferred, notes=(*small_silo_notes(folder, reading), *inferred.notes))
@@ -340,7 +333,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
     silo_weights: dict[str, NDArray[np.float64]] = {}
     folder = place_of(folder)
     if (folder / TRUTH).exists():
-        truth, silo_weights = read_truth(folder / TRUTH, schema.nodes, tuple(schema.aside))
+        truth, silo_weights = read_truth(folder / TRUTH, schema.nodes, (*schema.aside, *about.get("survival", {})))
     all_files = _entries(folder)[0] if silo_weights and reading.by is None else files
     for silo in silo_weights:
         if silo not in all_files:
@@ -349,6 +342,26 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
             )
     weights = {silo: silo_weights[silo] for silo in silo_weights if silo in rows}
     return FederatedData(schema, rows, truth, weights, dict(about), inferred.notes, fingerprints, survival)
+
+
+def _apart(
+    schema: Schema, rows: dict[str, Any], files: Mapping[str, Path]
+) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+    """By silo, the columns of the variables of `schema`, and those of its survival outcomes, which come last.
+
+    Raises `BadInput` for outcomes of a silo that reads its rows in passes.
+    """
+    if not schema.survival:
+        return rows, {}
+    d, tables = len(schema.variables), dict[str, Any]()
+    for silo, found in rows.items():
+        if not isinstance(found, np.ndarray):
+            raise BadInput(
+                f"{files[silo]}: its rows exceed the memory limit, and survival outcomes need them in memory"
+            )
+        codes = schema.kind == "discrete"
+        tables[silo] = np.nan_to_num(found[:, :d], nan=-1.0).astype(np.int64) if codes else found[:, :d]
+    return tables, {silo: found[:, d:] for silo, found in rows.items()}
 
 
 def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:

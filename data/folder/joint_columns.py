@@ -195,7 +195,7 @@ def check_columns(
         return
     variables = profiles[first].variables
     declarations: dict[str, Collection[str]] = {
-        "survival": [name for pair in declared.survival.values() for name in pair],
+        "survival": declared.survival_columns,
         "levels": declared.levels,
         "columns": declared.columns,
         "missing": declared.marks,

@@ -190,25 +190,20 @@ def infer_schema(
     for silo, profile in profiles.items():
         _check_rows(names[silo], profile.rows, complete=bool(declared.complete))
     read_without = excluded_columns(place, [profile.left_out for profile in profiles.values()], declared)
-    if declared.survival and declared.reading.private:
-        raise BadInput(
-            f"{place}: about.json: survival: an ε does not cover survival outcomes: leave their columns out with "
-            f"--ignore {','.join(name for pair in declared.survival.values() for name in pair)}"
-        )
     if declared.reading.private:
         return _private_schema(place, profiles, declared, read_without | uncommon)
     if not declared.complete:
         words = labels_among_marks(joint_columns(profiles), declared)
         profiles = {silo: with_words(profile, words) for silo, profile in profiles.items()}
-    all_columns, own = joint_columns(profiles), declared.without_survival()
-    of_outcomes = {name for pair in declared.survival.values() for name in pair}
-    as_labels = depend_as_labels([one.dependence for one in profiles.values()])
-    others = {name: column for name, column in all_columns.items() if name not in of_outcomes}
-    kinds, counts = _kinds(place, others, own, as_labels=as_labels)
-    kinds |= {name: "continuous" if name in declared.times else "discrete" for name in of_outcomes}
+    all_columns = joint_columns(profiles)
+    others, own = _others(all_columns, declared), declared.without_survival()
+    kinds, counts = _kinds(
+        place, others, own, as_labels=depend_as_labels([one.dependence for one in profiles.values()])
+    )
+    kinds.update(_kinds_of_survival(declared))
     excluded = read_without | uncommon | _excluded(all_columns, kinds, declared)
     columns = {name: column for name, column in all_columns.items() if name not in excluded}
-    _require_columns(place, [name for name in columns if name not in of_outcomes], excluded)
+    _require_columns(place, _others(columns, declared), excluded)
     _check_shared_labels(columns, kinds, declared, names)
     levels, joined = _levels_of_columns(
         place, {name: columns[name] for name in columns if kinds[name] == "discrete"}, declared
@@ -233,12 +228,7 @@ def infer_schema(
         counts=tuple(name for name in numbers if name in counts),
         skewed={} if declared.complete else skewed_columns(numbers, transforms, declared),
     )
-    schema = _with_conditions(schema, profiles)
-    if declared.survival:
-        for name in of_outcomes & excluded.keys():
-            raise BadInput(f"{place}: about.json: survival: column {quoted(name)} is {excluded[name]}")
-        kind = _kind_of_table(own, {kinds[name] for name in columns if name not in of_outcomes})
-        schema = schema.without_survival_columns(dict(declared.survival), kind)
+    schema = _without_survival_columns(place, _with_conditions(schema, profiles), declared, kinds)
     notes = [f"{silo}: {note}" for silo, profile in profiles.items() for note in profile.notes]
     return InferredSchema(schema, (*notes, *table_notes(schema, columns, declared, joined)))
 
@@ -246,7 +236,15 @@ def infer_schema(
 def _private_schema(
     place: str, profiles: Mapping[str, Profile], declared: Declared, aside: dict[str, str]
 ) -> InferredSchema:
-    """The declared schema of a run with an ε; the columns `aside` are excluded."""
+    """The declared schema of a run with an ε; the columns `aside` are excluded.
+
+    Raises `BadInput` for survival outcomes.
+    """
+    if declared.survival:
+        raise BadInput(
+            f"{place}: about.json: survival: an ε does not cover survival outcomes, and owners at level sums do not "
+            f"allow them: leave their columns out with --ignore {','.join(declared.survival_columns)}"
+        )
     schema = with_declared_transforms(declared_schema(place, profiles, declared), declared)
     return InferredSchema(replace(schema, aside=aside), (ORDER_NOTE,) if schema.kind == "time-series" else ())
 
@@ -280,7 +278,33 @@ def _units(place: str, columns: Mapping[str, JointColumn], declared: Declared) -
     return {name: unit for name, unit in (found | dict(declared.unit)).items() if name in columns}
 
 
-def _require_columns(place: str, columns: Sequence[str], excluded: Mapping[str, str]) -> None:
+def _others(columns: Mapping[str, JointColumn], declared: Declared) -> dict[str, JointColumn]:
+    """The columns that belong to no survival outcome."""
+    return {name: column for name, column in columns.items() if name not in declared.survival_columns}
+
+
+def _kinds_of_survival(declared: Declared) -> dict[str, ColumnKind]:
+    """The kinds of the columns of survival outcomes: numbers for times, labels for events."""
+    return {name: "continuous" if name in declared.times else "discrete" for name in declared.survival_columns}
+
+
+def _without_survival_columns(
+    place: str, schema: Schema, declared: Declared, kinds: Mapping[str, ColumnKind]
+) -> Schema:
+    """`schema`, whose columns have these `kinds`, with survival outcomes in place of their columns.
+
+    Raises `BadInput` for a column that was excluded.
+    """
+    if not declared.survival:
+        return schema
+    kind = _kind_of_table(declared, {kinds[v] for v in schema.variables if v not in declared.survival_columns})
+    for name in declared.survival_columns:
+        if name in schema.aside:
+            raise BadInput(f"{place}: about.json: survival: column {quoted(name)} is left out: {schema.aside[name]}")
+    return schema.without_survival_columns(dict(declared.survival), kind)
+
+
+def _require_columns(place: str, columns: Mapping[str, JointColumn], excluded: Mapping[str, str]) -> None:
     """Raise `BadInput` if all columns were excluded."""
     if not columns:
         reasons = ", ".join(f"{quoted(name)} ({reason})" for name, reason in list(excluded.items())[:3])

@@ -377,6 +377,8 @@ def confidence_in(folder: Path, structure: Structure, metrics: dict[str, MetricV
     d = len(variables)
     arrows, lines, at_lags = np.full((d, d), np.nan), np.zeros((d, d)), np.full((lags, d, d), np.nan)
     for row in (*_rows(folder / "structure.csv"), *_rows(path)):
+        if unescape_formula(row["target"]) not in variables:
+            continue  # an edge to a survival outcome, which resamples do not have
         i, j = (variables.index(unescape_formula(row[end])) for end in ("source", "target"))
         resamples = float(row["strength"]) * count
         if int(row.get("lag") or 0):

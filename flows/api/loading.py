@@ -90,7 +90,7 @@ def _result(folder: Path) -> RunResult:
         basis=tuple(config["basis"]),
         privacy=_privacy(config["privacy"]),
         secure=config["secure"],
-        confidence=confidence_in(folder, structure, metrics),
+        confidence=confidence_in(folder, structure.among(schema.variables), metrics),
         graph_posterior=_graph_posterior(folder, schema, config.get("posterior")),
         survival=TypeAdapter(tuple[SurvivalOutcome, ...]).validate_python(config.get("survival", ())),
         notes=tuple(config["notes"]),

@@ -152,7 +152,7 @@ def connect_silos(
             if silo not in names
         )
         declared, schema = inferred.declared or declared, inferred.schema
-        excluded = tuple(schema.aside)
+        excluded = (*schema.aside, *about.get("survival", {}))
         truth, silo_weights = (
             read_truth(folder / TRUTH, schema.nodes, excluded) if (folder / TRUTH).exists() else (None, {})
         )

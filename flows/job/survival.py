@@ -37,7 +37,9 @@ def check_survival(job: Job, schema: Schema) -> None:
     if registry.entry(job.spec.name).pooled or algorithm.local_structures is not None:
         raise BadInput(f"survival outcome {named}: {job.spec.name} does not learn one graph over the silos: {remedy}")
     if schema.streamed:
-        raise BadInput(f"survival outcome {named}: silo {quoted(schema.streamed[0])} reads its rows in passes: {remedy}")
+        raise BadInput(
+            f"survival outcome {named}: silo {quoted(schema.streamed[0])} reads its rows in passes: {remedy}"
+        )
     for name in schema.survival:
         if name in schema.variables:
             raise BadInput(f"survival outcome {quoted(name)} has the name of another column")
@@ -53,7 +55,7 @@ def survival_outcomes(job: Job, session: Session, last: Round[object]) -> tuple[
     schema = session.schema
     if last.broken_off:
         return tuple(SurvivalOutcome(name, *pair, why=last.broken_off) for name, pair in schema.survival.items())
-    own = replace(job, spec=SPEC, reads_survival=True, units=(), imputation_model=NO_IMPUTATION)
+    own = survival_job(job)
     return tuple(
         unless_refused(
             lambda number=number, name=name: fitted_outcome(own, session, number, name),  # type: ignore[misc]
@@ -69,19 +71,27 @@ def fitted_outcome(job: Job, session: Session, number: int, name: str) -> Surviv
     place = {node: v for v, node in enumerate(session.schema.nodes)}
     candidates = [one for one in session.schema.variables if possible[place[one], place[name]]]
     required = [source for source, target in job.knowledge.required if target == name]
-    found, sent = _exchange(job, session, f"survival-{number}", name, candidates, required)
+    found, sent = fitted_node(job, session, f"survival-{number}", name, candidates, required)
     if isinstance(found, SurvivalNode) and session.schema.gaps and len(found.parents) < len(candidates):
-        found, more = _exchange(job, session, f"survival-{number}-parents", name, found.parents, None)
+        found, more = fitted_node(job, session, f"survival-{number}-parents", name, found.parents, None)
         sent += more
     if isinstance(found, str):
         return SurvivalOutcome(name, *pair, why=found, bytes_sent=sent)
     return SurvivalOutcome(name, *pair, node=found, candidates=len(candidates), bytes_sent=sent)
 
 
-def _exchange(
+def survival_job(job: Job) -> Job:
+    """The job of the exchanges on survival outcomes of the run of `job`."""
+    return replace(job, spec=SPEC, reads_survival=True, units=(), imputation_model=NO_IMPUTATION)
+
+
+def fitted_node(
     job: Job, session: Session, step: str, name: str, candidates: Sequence[str], required: Sequence[str] | None
 ) -> tuple[SurvivalNode | str, int]:
-    """The node from one exchange or the reason why there is none, and the bytes sent."""
+    """The node of the outcome `name` from one exchange or the reason why there is none, and the bytes sent.
+
+    The arguments are those of `survival.start`; `job` is a `survival_job`, and `step` the end of the run id.
+    """
     whole = replace(session, schema=session.schema.with_survival_columns())
     job = with_units(job, whole, f"{step}-units")
     start = survival.start(whole.schema, name, session.schema.survival[name], candidates, required)
@@ -92,7 +102,7 @@ def _exchange(
 
 
 def with_survival(structure: Structure, outcomes: Sequence[SurvivalOutcome]) -> Structure:
-    """The graph with the outcomes as sinks; an edge has the log hazard ratio of its term, the largest if it has more."""
+    """The graph with the outcomes as sinks; the weight of an edge is the largest log hazard ratio of its terms."""
     for one in outcomes:
         terms = one.node.terms if one.node else ()
         largest = {

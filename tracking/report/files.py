@@ -179,7 +179,8 @@ def hazard_rows(node: SurvivalNode) -> list[tuple[str, str, float, float, float,
     for k, term in enumerate(node.terms):
         one = node.hazard_ratio(k)
         numbers = (one.value, *one.interval, node.p_value(term.variable))
-        found.append((node.outcome, term.name, *(float(f"{number:.4g}") for number in numbers)))
+        value, low, high, p = (float(f"{number:.4g}") for number in numbers)
+        found.append((node.outcome, term.name, value, low, high, p))
     return found
 
 

@@ -442,7 +442,10 @@ def _survival_lines(result: RunResult) -> Iterator[str]:
         if one.node is None:
             yield one.reason
             continue
-        ratios = (f"{name} {value:.3g} ({low:.3g} to {high:.3g})" for _, name, value, low, high, _ in files.hazard_rows(one.node))
+        ratios = (
+            f"{name} {value:.3g} ({low:.3g} to {high:.3g})"
+            for _, name, value, low, high, _ in files.hazard_rows(one.node)
+        )
         yield f"hazard ratios of {one.name}: {', '.join(ratios) or 'no parent'}"
 
 

@@ -384,6 +384,12 @@ def rows_line(schema: Schema) -> str:
     return f"{pluralize(sum(rows.values()), 'row')} in {pluralize(len(rows), 'silo')}: {each}{more}"
 
 
+def survival_line(schema: Schema) -> str:
+    """The survival outcomes with their columns, in words; empty without such outcomes."""
+    each = [f"{name} ({time} until {event} = 1, or censored)" for name, (time, event) in schema.survival.items()]
+    return f"{pluralize(len(each), 'survival outcome')}: {', '.join(each)}" if each else ""
+
+
 def stretches_line(schema: Schema) -> str:
     """The number of unbroken stretches of time series and the reasons why a stretch ends, in words."""
     number = sum(map(len, schema.stretches.values()))
