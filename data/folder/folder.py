@@ -333,7 +333,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
     silo_weights: dict[str, NDArray[np.float64]] = {}
     folder = place_of(folder)
     if (folder / TRUTH).exists():
-        truth, silo_weights = read_truth(folder / TRUTH, schema.nodes, (*schema.aside, *about.get("survival", {})))
+        truth, silo_weights = read_truth(folder / TRUTH, schema.nodes, nodes_left_out(schema, about))
     all_files = _entries(folder)[0] if silo_weights and reading.by is None else files
     for silo in silo_weights:
         if silo not in all_files:
@@ -362,6 +362,11 @@ def _apart(
         codes = schema.kind == "discrete"
         tables[silo] = np.nan_to_num(found[:, :d], nan=-1.0).astype(np.int64) if codes else found[:, :d]
     return tables, {silo: found[:, d:] for silo, found in rows.items()}
+
+
+def nodes_left_out(schema: Schema, about: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns that are no variables, and the declared survival outcomes without both columns."""
+    return (*schema.aside, *(name for name in about.get("survival", {}) if name not in schema.survival))
 
 
 def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:

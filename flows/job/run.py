@@ -283,6 +283,9 @@ def _scored(
     """The scores of the structure in the final state `server`, and the true graph with which it was compared."""
     schema, learned = session.schema, algorithm.structure
     if outcomes:
+        arcs = [(one.name, other) for one in outcomes for other in schema.nodes if other != one.name]
+        known = replace(job.knowledge, forbidden=tuple(dict.fromkeys((*job.knowledge.forbidden, *arcs))))
+        job = replace(job, knowledge=known)  # an outcome is a sink of the true graph, too
         schema = replace(schema, variables=schema.nodes, survival={})
         algorithm = replace(algorithm, structure=lambda state: with_survival(learned(state), outcomes))
     compared = comparable_truth(job, algorithm.structure(server), schema)

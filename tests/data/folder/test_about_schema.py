@@ -19,6 +19,7 @@ ACCEPTED = [
     {"recode": {"a": {"y": {"Ja": "yes", "9": None, "8": 1}}}, "scale": {"a": {"x": 2, "z": 0.4536}}},
     {"sheet": "Data", "ignore": ["id"], "rename": {"a": {"Alter": "age"}}, "unit": {"age": "years", "x": ""}},
     {"join": {"colour": ["red", "green"]}},
+    {"survival": {"death": ["days", "died"]}},
     {"sheet": {"a": "Data"}, "targets": {"a": ["x"]}, "comment": ["anything"], "$schema": "about.schema.json"},
 ]
 REFUSED = [
@@ -45,6 +46,8 @@ REFUSED = [
     {"unit": ["years"]},
     {"join": {"colour": ["red"]}},
     {"targets": {"a": "x"}},
+    {"survival": {"death": ["days"]}},
+    {"survival": {"death": "died"}},
 ]
 
 
