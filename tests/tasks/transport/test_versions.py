@@ -17,7 +17,7 @@ from fedbnsl.tasks.transport.tls import PeerRefusedError
 from tests.tasks.transport.relay_peers import FalseRelay, eventually, hub, identity_of
 
 OTHER = PROTOCOL_VERSION + 1
-PROTOCOLS = {1: "bf351571"}
+PROTOCOLS = {1: "a73ed745"}
 """by version of the protocol, a digest of the messages"""
 
 
