@@ -92,6 +92,16 @@ def test_the_sums_over_silos_give_the_pooled_poisson_regression(censored):
     assert [one.name for one in found.terms] == list(TERMS)
 
 
+def test_an_event_at_a_limit_is_in_the_interval_that_ends_there():
+    tables = {silo: table[:150] for silo, table in draw(5, 0.3).items()}
+    for table in tables.values():
+        table[:, 3] = TIMES[np.searchsorted(TIMES, table[:, 3])]
+    found = node(finished(tables))
+    assert all(np.isin(found.limits[:-1], np.vstack(list(tables.values()))[:, 3]))
+    b, _ = poisson(tables, np.array(found.limits), dosed)
+    np.testing.assert_allclose(coefficients(found), b, atol=1e-6)
+
+
 @pytest.mark.parametrize("frozen", FROZEN, ids=lambda one: f"{one['seed']}, {one['censored']}")
 def test_ten_intervals_are_near_the_stratified_cox_regression_of_lifelines(frozen):
     arguments = {name: frozen[name] for name in ("seed", "censored")}
@@ -196,12 +206,11 @@ def test_no_further_and_no_fewer_parents_improve_the_exact_bic():
 def test_required_parents_stay_and_others_are_no_candidates():
     tables, schema, names, true = selection(2, 0.3)
     irrelevant = next(name for name in names if name not in true)
+    found = node(finished(tables, names, (irrelevant,), schema))
+    assert set(found.parents) == {*true, irrelevant}
+    assert abs(next(one for one in found.terms if one.variable == irrelevant).coefficient) < 0.1
     gone = sorted(true)[0]
-    candidates = [name for name in names if name != gone]
-    found = node(finished(tables, candidates, (irrelevant,), schema))
-    assert irrelevant in found.parents
-    assert gone not in found.parents
-    assert abs(next(one for one in found.terms if one.variable == irrelevant).coefficient) < 0.3
+    assert gone not in node(finished(tables, [name for name in names if name != gone], (), schema)).parents
 
 
 def test_without_a_choice_all_candidates_are_parents():
@@ -362,6 +371,10 @@ def test_the_interval_of_a_risk_is_that_of_coefficients_and_hazards(fitted):
     error = np.sqrt(relative + x @ np.array(fitted.covariance) @ x)  # of the logarithm of the cumulative hazard
     ends = 1 - (1 - value) ** np.exp([-1.96 * error, 1.96 * error])
     np.testing.assert_allclose([low, high], ends, atol=0.012)
+    alone = replace(fitted, terms=(), covariance=(), parents=())
+    value, (low, high) = alone.risk(fitted.limits[4], {})
+    ends = 1 - (1 - value) ** np.exp([-1.96 * np.sqrt(relative), 1.96 * np.sqrt(relative)])
+    np.testing.assert_allclose([low, high], ends, atol=0.003)
 
 
 @pytest.mark.parametrize("until", [0.0, -1.0, 1e9])
