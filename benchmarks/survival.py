@@ -172,6 +172,9 @@ def cost() -> None:
     from lifelines import CoxPHFitter
 
     rows = []
+    learn(
+        network(10, 0.3, 2)[0].drop(columns=["days", "died"]), by="silo", secure=True, bootstrap=0
+    )  # compiles and imports
     for d in (10, 20, 50):
         frame, _ = network(d, 0.3, 2)
         with tempfile.TemporaryDirectory() as folder:

@@ -257,4 +257,36 @@ def deal_rows(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]], about
     schema = replace(whole.schema, rows={silo: len(table) for silo, table in tables.items()}, empty={})
     if whole.schema.gaps:
         schema = with_gaps(schema, tables)
-    return FederatedData(schema, tables, whole.truth, {}, {**whole.about, **about})
+    if not whole.survival:
+        return FederatedData(schema, tables, whole.truth, {}, {**whole.about, **about})
+    all_times = np.concatenate([whole.survival[silo] for silo in whole.schema.silos])
+    survival = {silo: all_times[rows] for silo, rows in parts.items()}
+    empty = {silo: tuple(np.isnan(own).sum(axis=0).tolist()) for silo, own in survival.items()}
+    schema = replace(schema, survival_empty=empty if any(map(any, empty.values())) else {})
+    return FederatedData(schema, tables, whole.truth, {}, {**whole.about, **about}, survival=survival)
+
+
+def with_survival_columns(table: Any, survival: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`table` `[n_rows, d]` of numbers or codes, and the columns of survival outcomes; empty cells are NaN."""
+    codes = np.issubdtype(table.dtype, np.integer)
+    return np.column_stack([np.where(table < 0, np.nan, table) if codes else table, survival])
+
+
+def survival_apart(
+    schema: Schema, rows: dict[str, Any], places: Mapping[str, object]
+) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+    """By silo, the columns of the variables of `schema`, and those of its survival outcomes, which come last.
+
+    Raises `BadInput`, naming one of the `places`, for outcomes of a silo that reads its rows in passes.
+    """
+    if not schema.survival:
+        return rows, {}
+    d, tables = len(schema.variables), dict[str, Any]()
+    for silo, found in rows.items():
+        if not isinstance(found, np.ndarray):
+            raise BadInput(
+                f"{places[silo]}: its rows exceed the memory limit, and survival outcomes need them in memory"
+            )
+        codes = schema.kind == "discrete"
+        tables[silo] = np.nan_to_num(found[:, :d], nan=-1.0).astype(np.int64) if codes else found[:, :d]
+    return tables, {silo: found[:, d:] for silo, found in rows.items()}

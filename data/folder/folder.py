@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import Schema, check_names
 from fedbnsl.algorithms.errors import BadInput, listed, pluralize, quoted
 
-from ..federated import FederatedData
+from ..federated import FederatedData, survival_apart, with_survival_columns
 from .about import (
     ABOUT,
     READ_ALL,
@@ -321,7 +321,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
         tables = {silo: open_table(path, declared.at_silo(silo)) for silo, path in files.items()}
         inferred = _inferred_schema(folder, files, declared, tables)
         whole = inferred.schema.with_survival_columns()
-        rows, survival = _apart(
+        rows, survival = survival_apart(
             inferred.schema, {silo: table.rows(whole, silo) for silo, table in tables.items()}, files
         )
     check_checksums(place_of(folder), about, files)
@@ -342,26 +342,6 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
             )
     weights = {silo: silo_weights[silo] for silo in silo_weights if silo in rows}
     return FederatedData(schema, rows, truth, weights, dict(about), inferred.notes, fingerprints, survival)
-
-
-def _apart(
-    schema: Schema, rows: dict[str, Any], files: Mapping[str, Path]
-) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
-    """By silo, the columns of the variables of `schema`, and those of its survival outcomes, which come last.
-
-    Raises `BadInput` for outcomes of a silo that reads its rows in passes.
-    """
-    if not schema.survival:
-        return rows, {}
-    d, tables = len(schema.variables), dict[str, Any]()
-    for silo, found in rows.items():
-        if not isinstance(found, np.ndarray):
-            raise BadInput(
-                f"{files[silo]}: its rows exceed the memory limit, and survival outcomes need them in memory"
-            )
-        codes = schema.kind == "discrete"
-        tables[silo] = np.nan_to_num(found[:, :d], nan=-1.0).astype(np.int64) if codes else found[:, :d]
-    return tables, {silo: found[:, d:] for silo, found in rows.items()}
 
 
 def nodes_left_out(schema: Schema, about: Mapping[str, Any]) -> tuple[str, ...]:
@@ -572,11 +552,16 @@ def _write_files(folder: Path, data: FederatedData, form: FileFormat) -> None:
         elif silo in data.schema.condition_names:
             names = np.array(data.schema.condition_names[silo], object)
             keys = {str(condition_column(data.schema.aside)): np.repeat(names, data.schema.stretches[silo])}
-        write_table(path, data.schema.variables, data.tables[silo], data.schema.levels, keys)
+        whole, table = data.schema.with_survival_columns(), data.tables[silo]
+        if data.survival:
+            table = with_survival_columns(table, data.survival[silo])
+        write_table(path, whole.variables, table, whole.levels, keys)
     if data.truth is not None:
         write_structure(folder / TRUTH, data.truth, data.silo_weights)
     about = {key: value for key, value in data.about.items() if key not in SOURCE_FORMAT_KEYS}
     about |= declarations_of(data.schema)
+    if data.schema.survival:
+        about["survival"] = {name: list(pair) for name, pair in data.schema.survival.items()}
     if any(mark in name for name in data.schema.variables for mark in SEPARATORS):
         about["separator"] = ","
     write_about(folder, about, files)

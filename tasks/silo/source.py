@@ -19,7 +19,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.privacy.ledger import MemoryLedger
 from fedbnsl.algorithms.statistics.moments import Table, chunks
 from fedbnsl.algorithms.statistics.outliers import farthest_cell
-from fedbnsl.data.federated import Fingerprint
+from fedbnsl.data.federated import Fingerprint, with_survival_columns
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.fingerprint import fingerprint
 from fedbnsl.data.folder.sources import open_source
@@ -175,7 +175,7 @@ def with_survival(table: Any, survival: NDArray[np.float64] | None, schema: Sche
     """`table` `[n_rows, d]` and, if `schema` has the columns of survival outcomes as variables, also these columns."""
     if survival is None or table.shape[1] == len(schema.variables):
         return table
-    return np.column_stack([table, survival])
+    return with_survival_columns(table, survival)
 
 
 SiloSource = FileSource | TableSource

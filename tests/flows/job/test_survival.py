@@ -11,8 +11,10 @@ from fedbnsl import learn
 from fedbnsl.algorithms.core.protocol import Round, Traffic
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
+from fedbnsl.data.federated import deal_rows
 from fedbnsl.data.folder import batches
-from fedbnsl.data.folder.folder import read_folder, read_schema
+from fedbnsl.data.folder.about import write_about
+from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
 from fedbnsl.flows.api.loading import load
 from fedbnsl.flows.job import survival as step
 from fedbnsl.tasks.silo.policy import NotAllowed
@@ -70,7 +72,7 @@ def test_scores_compare_with_a_truth_that_has_the_outcome(found):
     assert found.result.truth.variables[-1] == "death"
     assert found.result.metrics["true_edges"] == 5
     into = [edge for edge in found.result.compared_edges if edge.target == "death"]
-    assert {edge.category for edge in into} == {"correct"}
+    assert {edge.category for edge in into} == {"right"}
 
 
 def test_masks_change_nothing(registry, found):
@@ -168,6 +170,51 @@ def test_empty_times_alone_are_gaps_for_complete_rows(tmp_path):
     assert schema.survival_empty["west"] == (10, 0)
     with pytest.raises(BadInput, match=r"column 'days': the cell is empty"):
         learn(data, missing="refuse")
+
+
+def test_tables_in_memory_and_written_folders_have_the_outcome(registry, found, tmp_path):
+    frames = {silo: pd.read_csv(registry / f"{silo}.csv") for silo in ("north", "south", "west")}
+    about = json.loads((registry / "about.json").read_text())
+    data = read_folder(registry)
+    write_folder(tmp_path / "copy", data)
+    expected = found.result.survival[0].node
+    for again in (
+        learn(frames, about=about, bootstrap=0),
+        learn(tmp_path / "copy", bootstrap=0),
+        learn(data, bootstrap=0),
+    ):
+        assert again.result.survival[0].node.terms == expected.terms
+    for silo, frame in frames.items():
+        pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "copy" / f"{silo}.csv"), frame, check_dtype=False)
+
+
+def test_rows_that_are_dealt_again_keep_their_outcome(tmp_path):
+    data = write_registry(tmp_path / "data", kind="discrete", gaps=True)
+    whole = read_folder(data)
+    rows = np.random.default_rng(0).permutation(sum(whole.schema.rows.values()))
+    dealt = deal_rows(whole, {"one": rows[:700], "two": rows[700:]}, {})
+    assert [sum(own) for own in zip(*dealt.schema.survival_empty.values(), strict=True)] == [30, 0]
+    write_folder(tmp_path / "dealt", dealt)
+    one, other = (learn(path, bootstrap=0).result.survival[0].node for path in (data, tmp_path / "dealt"))
+    assert one.rows == other.rows
+    assert one.limits == other.limits
+
+
+def test_a_table_that_is_split_keeps_its_declared_outcome(tmp_path):
+    from fedbnsl.data.splitting.partition import split_table
+
+    data = write_registry(tmp_path / "data", 300)
+    whole = pd.concat([pd.read_csv(path) for path in sorted(data.glob("*.csv"))])
+    (tmp_path / "whole").mkdir()
+    whole.to_csv(tmp_path / "whole" / "all.csv", index=False)
+    write_about(
+        tmp_path / "whole",
+        json.loads((data / "about.json").read_text()) | {"kind": "mixed"},
+        {"all": tmp_path / "whole" / "all.csv"},
+    )
+    parts = split_table(tmp_path / "whole" / "all.csv", silos=2, seed=1)
+    assert parts.schema.survival == {"death": ("days", "died")}
+    assert sum(len(own) for own in parts.survival.values()) == 300
 
 
 # Bad input.
