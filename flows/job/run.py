@@ -124,7 +124,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     outcomes = survival_outcomes(job, session, last)
     whole = replace(job, truth=true_graph, silo_weights=true_weights)
     scored, truth = _scored(whole, session, algorithm, last.server, outcomes)
-    after = (job, session, algorithm, last, scored.structure.among(session.schema.variables))
+    learned = scored.structure.among(session.schema.variables) if outcomes else scored.structure
+    after = (job, session, algorithm, last, learned)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
     exact = unless_refused(lambda: parameters(*after, best.fitted, sums), lambda refusal: Parameters(None, refusal))
     model, scores = gate.parameters(exact), rounded(held_out(job, session, last), Kind.LIKELIHOOD)
