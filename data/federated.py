@@ -80,6 +80,10 @@ class FederatedData:
         truth = f", truth: {self.truth}" if self.truth is not None else ""
         return f"FederatedData({self.schema.kind}: {', '.join(amount)}{truth})"
 
+    def whole_table(self, silo: str) -> Any:
+        """The table of a silo with the columns of survival outcomes, if there are any, after the others."""
+        return with_survival_columns(self.tables[silo], self.survival[silo]) if self.survival else self.tables[silo]
+
     def __post_init__(self) -> None:
         """Raise `ValueError` for tables, weights or a truth that do not fit the schema: a programming error."""
         d = len(self.schema.variables)

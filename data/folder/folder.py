@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import Schema, check_names
 from fedbnsl.algorithms.errors import BadInput, listed, pluralize, quoted
 
-from ..federated import FederatedData, survival_apart, with_survival_columns
+from ..federated import FederatedData, survival_apart
 from .about import (
     ABOUT,
     READ_ALL,
@@ -469,9 +469,14 @@ def _read_series(folder: Path, files: Mapping[str, Path], declared: Declared) ->
     return inferred, {silo: one.rows(inferred.schema) for silo, one in tables.items()}
 
 
+def _outcomes_of(schema: Schema) -> dict[str, Any]:
+    """The part of `about.json` that declares the survival outcomes of `schema`."""
+    return {"survival": {name: list(pair) for name, pair in schema.survival.items()}} if schema.survival else {}
+
+
 def declarations_of(schema: Schema) -> dict[str, Any]:
     """The part of `about.json` that declares data with this `schema`."""
-    about: dict[str, Any] = {"kind": schema.kind}
+    about: dict[str, Any] = {"kind": schema.kind, **_outcomes_of(schema)}
     if schema.levels:
         about["levels"] = {name: list(levels) for name, levels in schema.levels.items()}
     if schema.kind == "mixed":
@@ -542,6 +547,7 @@ def write_folder(folder: Path, data: FederatedData, form: FileFormat = "csv") ->
 
 def _write_files(folder: Path, data: FederatedData, form: FileFormat) -> None:
     files = {silo: folder / f"{silo}.{form}" for silo in data.schema.silos}
+    whole = data.schema.with_survival_columns()
     for silo, path in files.items():
         if data.schema.kind == "events":
             write_events(path, data.schema, data.tables[silo])
@@ -552,16 +558,11 @@ def _write_files(folder: Path, data: FederatedData, form: FileFormat) -> None:
         elif silo in data.schema.condition_names:
             names = np.array(data.schema.condition_names[silo], object)
             keys = {str(condition_column(data.schema.aside)): np.repeat(names, data.schema.stretches[silo])}
-        whole, table = data.schema.with_survival_columns(), data.tables[silo]
-        if data.survival:
-            table = with_survival_columns(table, data.survival[silo])
-        write_table(path, whole.variables, table, whole.levels, keys)
+        write_table(path, whole.variables, data.whole_table(silo), whole.levels, keys)
     if data.truth is not None:
         write_structure(folder / TRUTH, data.truth, data.silo_weights)
     about = {key: value for key, value in data.about.items() if key not in SOURCE_FORMAT_KEYS}
     about |= declarations_of(data.schema)
-    if data.schema.survival:
-        about["survival"] = {name: list(pair) for name, pair in data.schema.survival.items()}
     if any(mark in name for name in data.schema.variables for mark in SEPARATORS):
         about["separator"] = ","
     write_about(folder, about, files)
