@@ -530,6 +530,10 @@ class Declared:
         """The columns of times of the survival outcomes."""
         return frozenset(time for time, _ in self.survival.values())
 
+    def decisive(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The `columns` whose empty cells exclude a row from complete rows: those of no survival outcome."""
+        return tuple(name for name in columns if name not in self.survival_columns)
+
     def without_survival(self) -> "Declared":
         """The declarations of the columns that belong to no survival outcome."""
         own = self.survival_columns
@@ -579,9 +583,13 @@ class Declared:
         transforms: Mapping[str, Transform],
         dates: Mapping[str, tuple[str, str]],
     ) -> "Declared":
-        """The declarations for rows without empty cells in the variables of `kinds`, with fixed kinds and scales."""
+        """The declarations for rows without empty cells, of variables with these `kinds`, with fixed kinds and scales.
+
+        Empty cells of survival outcomes exclude no row, but are refused if empty cells are.
+        """
+        complete = tuple(kinds) if self.reading.missing == "refuse" else self.decisive(tuple(kinds))
         fixed: dict[str, Any] = {"fixed_transforms": transforms, "fixed_dates": dates}
-        return replace(self, complete=tuple(kinds), columns=kinds, words=self.words_in(levels), **fixed)
+        return replace(self, complete=complete, columns=kinds, words=self.words_in(levels), **fixed)
 
     def words_in(self, levels: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """By column, the inferred `levels` that mark a missing value in other columns."""

@@ -498,7 +498,7 @@ def negotiate_schema(
     """
     inferred = infer_schema(place, request(declared), declared, names)
     reading, discrete = declared.reading, len(inferred.schema.levels) == len(inferred.schema.variables)
-    gaps = inferred.schema.gaps or bool(inferred.schema.survival_empty)
+    gaps = inferred.schema.gaps or (reading.missing == "refuse" and bool(inferred.schema.survival_empty))
     if (reading.missing == "model" or not gaps) and (reading.outliers == "keep" or discrete):
         return inferred
     while True:

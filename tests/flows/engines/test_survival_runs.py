@@ -28,7 +28,7 @@ def stop_after_the_rounds(heard):
 def in_process(data, **options):
     """The result of the same run in this process."""
     settings = LearnSettings(data=str(data), bootstrap=0, seed=3, name="run", **options)
-    tables = read_folder(data)
+    tables = read_folder(data, reading_of(settings))
     declared = declarations(tables.about, reading_of(settings))
     return run_inline(job_inline(settings, "inline", tables), tables, (), silo_files(data), declared)
 
@@ -44,6 +44,18 @@ def test_both_engines_and_a_resumed_run_give_the_same_node(server, tmp_path):
     inline = in_process(data, secure=True)
     assert resumed.result.survival[0].node == inline.survival[0].node is not None
     assert load(out).result.survival == resumed.result.survival
+
+
+@pytest.mark.slow
+def test_complete_rows_are_those_of_the_graph_in_both_engines(server, tmp_path):
+    data = write_registry(tmp_path / "data", 600, gaps=True)
+    found = learn(
+        LearnSettings(data=str(data), out=str(tmp_path / "run"), bootstrap=0, seed=3, missing="complete-rows")
+    )
+    expected = in_process(data, missing="complete-rows")
+    assert found.result.survival[0].node == expected.survival[0].node is not None
+    assert found.result.schema.rows == expected.schema.rows
+    assert found.result.survival[0].node.rows < sum(expected.schema.rows.values())
 
 
 @pytest.mark.slow
