@@ -61,13 +61,14 @@ def test_complete_rows_are_those_of_the_graph_in_both_engines(server, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("agreed", [True, False], ids=("declared by the owners", "declared by the coordinator"))
 def test_owners_answer_for_a_declared_outcome(server, tmp_path, agreed):
-    data = write_registry(tmp_path / "data", 600)
-    expected = in_process(data).survival[0].node
+    data = write_registry(tmp_path / "data", 600, gaps=agreed)
+    rows = {"secure": True, "missing": "complete-rows"} if agreed else {}
+    expected = in_process(data, **rows).survival[0].node
     declared = json.loads((data / "about.json").read_text()) if agreed else {"kind": "mixed"}
-    policies = {"west": Policy(rows=20)} if agreed else {}
+    policies = {"west": Policy(rows=20, masked=True)} if agreed else {}
     with owners_of(silo_files(data), tmp_path / "federation", policies, declared) as owners:
         shutil.copy(data / "about.json", owners.file.parent / "about.json")
-        asked = {"data": str(owners.file.parent), "federation": str(owners.file), "bootstrap": 0}
+        asked = {"data": str(owners.file.parent), "federation": str(owners.file), "bootstrap": 0, **rows}
         found = learn(LearnSettings(**asked, out=str(tmp_path / "run"))).result
     np.testing.assert_allclose(
         [one.coefficient for one in found.survival[0].node.terms],

@@ -196,6 +196,9 @@ def test_rows_that_are_dealt_again_keep_their_outcome(tmp_path):
     rows = np.random.default_rng(0).permutation(sum(whole.schema.rows.values()))
     dealt = deal_rows(whole, {"one": rows[:700], "two": rows[700:]}, {})
     assert [sum(own) for own in zip(*dealt.schema.survival_empty.values(), strict=True)] == [30, 0]
+    before = np.vstack([whole.whole_table(silo) for silo in whole.schema.silos])
+    after = np.vstack([dealt.whole_table(silo) for silo in ("one", "two")])
+    np.testing.assert_array_equal(after, before[rows])
     write_folder(tmp_path / "dealt", dealt)
     one, other = (learn(path, bootstrap=0).result.survival[0].node for path in (data, tmp_path / "dealt"))
     assert one.rows == other.rows
