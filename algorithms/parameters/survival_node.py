@@ -165,27 +165,45 @@ class SurvivalNode:
             found[:, k] = value - one.centre
         return found
 
-    def curves(self) -> tuple[str, list[tuple[str, FloatArray]]]:
-        """The adjusted curves of the parent with the smallest p-value: its name, and P(no event) at the `limits`.
+    def curves(self) -> tuple[str, list["Curve"]]:
+        """The adjusted curves of the parent with the smallest p-value, and the name of this parent.
 
         There is a curve for each level or, for a number, for its mean and one standard deviation below and above it;
         the other parents have their means. Without parents there is one curve.
         """
         names = {one.variable for one in self.terms}
         if not names:
-            return "", [("all rows", self._survival(np.zeros(0)))]
+            return "", [self._curve("all rows", np.zeros(0))]
         parent = min(sorted(names), key=self.p_value)
         term = next(one for one in self.terms if one.variable == parent)
         values: list[tuple[str, float | str]] = [(level, level) for level in self.levels.get(parent, ())]
         if not values:
             ends = (term.centre - term.spread, term.centre, term.centre + term.spread)
             values = [(f"{value:.3g}", value) for value in ends]
-        return parent, [(label, self._survival(self._terms_at({parent: value}))) for label, value in values]
+        return parent, [self._curve(label, self._terms_at({parent: value})) for label, value in values]
 
-    def _survival(self, x: FloatArray) -> FloatArray:
+    def _curve(self, label: str, x: FloatArray) -> "Curve":
+        """The curve at the terms `x`; its intervals are normal on the scale of the logarithm of the hazard Λ.
+
+        The variance is that of ln Λ(t), Σ (parts of Λ)² / d / Λ² for the hazards, and xᵀVx for the coefficients.
+        """
         b, centre = (np.array([getattr(one, name) for one in self.terms]) for name in ("coefficient", "centre"))
-        lengths = np.diff(np.append(0.0, self.limits))
-        return np.exp(-np.cumsum(np.array(self.hazards) * lengths) * exp(float((x - centre) @ b)))
+        parts, step = np.array(self.hazards) * np.diff(np.append(0.0, self.limits)), x - centre
+        total = np.cumsum(parts)
+        of_hazards = np.cumsum(parts**2 / np.maximum(self.interval_events, 1)) / total**2
+        error = np.sqrt(of_hazards + step @ np.reshape(self.covariance, (len(b),) * 2) @ step)
+        ends = (np.exp(-total * exp(float(step @ b)) * np.exp(k * LEVEL_QUANTILE * error)) for k in (0, 1, -1))
+        return Curve(label, *ends)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The probability of no event until the end of each interval, `[J]`, with pointwise 95 % intervals."""
+
+    label: str
+    free: FloatArray
+    low: FloatArray
+    high: FloatArray
 
 
 def ratio(log_ratio: float, error: float) -> HazardRatio:

@@ -12,7 +12,7 @@ import numpy as np
 from fedbnsl.algorithms.effects.answer import Effect, EffectReport, FromSurvival, Values, effect_of
 from fedbnsl.algorithms.effects.identification import EffectKind, identify
 from fedbnsl.algorithms.effects.units import DataUnits
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.algorithms.parameters.inference import Event, NetworkAnswer, NetworkQuery
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.parameters.survival_node import SurvivalNode
@@ -53,8 +53,12 @@ def survival_effects(
 
 
 def survival_node(result: RunResult, outcome: str) -> SurvivalNode:
-    """The node of a survival outcome; raises `BadInput` with the reason if it has none."""
-    one = next(one for one in result.survival if one.name == outcome)
+    """The node of a survival outcome; raises `BadInput` with the reason if it has none, and for another name."""
+    one = next((one for one in result.survival if one.name == outcome), None)
+    if one is None:
+        raise BadInput(
+            f"{quoted(outcome)} is no survival outcome: {choices_text(outcome, list(result.schema.survival))}"
+        )
     if one.node is None:
         raise BadInput(one.reason)
     return one.node

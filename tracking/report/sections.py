@@ -424,7 +424,8 @@ def _survival(result: RunResult) -> Iterator[Block]:
         by = f", by {parent}, with the other parents at their means" if parent else ""
         yield note(
             f"The probability of no {one.name} until a time{by}. There is a point at the end of each of the "
-            f"{len(node.limits)} intervals of all silos together, each of which has at least {MIN_COUNT} events."
+            f"{len(node.limits)} intervals of all silos together, each of which has at least {MIN_COUNT} events; pale "
+            "bands are pointwise 95 % intervals."
         )
         yield Pictures([("", survival_svg(node))])
 
@@ -437,7 +438,8 @@ def _survival_summary(node: SurvivalNode) -> str:
     )
 
 
-def _survival_lines(result: RunResult) -> Iterator[str]:
+def survival_lines(result: RunResult) -> Iterator[str]:
+    """The hazard ratios of each survival outcome in a line, or the reason why it has no model."""
     for one in result.survival:
         if one.node is None:
             yield one.reason
@@ -1175,7 +1177,7 @@ SECTIONS = (
     Section(
         "survival",
         _survival,
-        _survival_lines,
+        survival_lines,
         files={"survival.csv": _survival_csv, "survival.png": survival_png},
     ),
     Section("data", _data),

@@ -413,9 +413,12 @@ def test_curves_fall_and_are_ordered_by_the_hazard(fitted):
     assert parent == min(fitted.parents, key=fitted.p_value)
     by_dose = replace(fitted, terms=fitted.terms[1:3], covariance=tuple(row[1:3] for row in fitted.covariance[1:3]))
     parent, curves = by_dose.curves()
-    assert (parent, [label for label, _ in curves]) == ("dose", list(DOSES))
-    for one, other in combinations([free for _, free in curves], 2):
+    assert (parent, [one.label for one in curves]) == ("dose", list(DOSES))
+    for one, other in combinations([one.free for one in curves], 2):
         assert (one > other).all()
-    assert all((np.diff(free) < 0).all() for _, free in curves)
+    assert all((np.diff(one.free) < 0).all() for one in curves)
     none = by_dose.risk(fitted.limits[2], {"dose": np.zeros(1)})[0]
-    assert 1 - curves[0][1][2] == pytest.approx(none)
+    assert 1 - curves[0].free[2] == pytest.approx(none)
+    value, (low, high) = by_dose.risk(fitted.limits[2], {"dose": np.zeros(1)})
+    np.testing.assert_allclose([1 - curves[0].high[2], 1 - curves[0].low[2]], [low, high], atol=0.012)
+    assert low < value < high

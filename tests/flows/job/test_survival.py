@@ -111,6 +111,14 @@ def test_page_and_terminal_state_the_hazard_ratios(registry, found):
     assert line.startswith("hazard ratios of death: age 1.0")
 
 
+def test_a_notebook_states_the_hazard_ratios_and_draws_the_curves(found, rendered):
+    assert "<li>hazard ratios of death: age 1.0" in found._repr_html_()
+    (axes,) = found.plot_survival("death").axes
+    assert len(axes.lines) == 3
+    with pytest.raises(BadInput, match=r"'age' is no survival outcome: .*death"):
+        found.plot_survival("age")
+
+
 @pytest.mark.parametrize("learner", ["secure-boss", "secure-ges", "fed-pc", "fed-fci", "secure-linear", "fed-sparse"])
 @pytest.mark.parametrize("kind", ["continuous", "discrete"])
 def test_every_learner_gets_the_outcome_as_a_sink(tmp_path, learner, kind):
