@@ -168,6 +168,16 @@ def test_other_outcomes_of_the_folder_are_not_the_data_of_the_run(result, data, 
         effects(result, ["age"], "death", data=other)
 
 
+def test_runs_are_compared_with_their_outcomes(data, result, tmp_path, capsys):
+    other = tmp_path / "other"
+    fedbnsl.learn(data, bootstrap=0, forbidden="age->death", out=other)
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", str(data.parent / "run"), str(other)])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert any("age" in line and "death" in line for line in text.splitlines())
+
+
 def test_an_edited_graph_is_compared_without_the_outcome(result, data, tmp_path):
     edited = tmp_path / "edited.csv"
     edited.write_text("source,target,type\nage,death,directed\nage,pressure,directed\n")
