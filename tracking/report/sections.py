@@ -1022,7 +1022,7 @@ def _posterior_lines(result: RunResult) -> Iterator[str]:
         yield _no_posterior(result)
     if found.posterior is None:
         return
-    pairs = found.posterior.joined[np.triu_indices(len(result.structure.variables), 1)]
+    pairs = found.posterior.joined[np.triu_indices(len(found.posterior.variables), 1)]
     yield (
         f"posterior over graphs: {found.posterior.graphs} DAGs, on average {found.posterior.edges.sum():.3g} edges; "
         f"{pluralize(int((pairs >= 0.9).sum()), 'pair')} joined with probability .9 or more, "

@@ -226,7 +226,7 @@ def posterior_table(result: RunResult) -> ReportTable | None:
     found = result.graph_posterior.posterior
     if found is None:
         return None
-    names, learned = found.variables, result.structure.adjacency
+    names, learned = found.variables, result.structure.among(found.variables).adjacency
     shown = np.triu((found.joined >= MIN_STRENGTH) | learned | learned.T, 1)
     ordered = sorted(np.argwhere(shown).tolist(), key=lambda pair: -found.joined[*pair])
     rows = []

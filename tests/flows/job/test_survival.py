@@ -136,6 +136,19 @@ def test_every_learner_gets_the_outcome_as_a_sink(tmp_path, learner, kind):
         assert not result.structure.weights[-1].any()
 
 
+@pytest.mark.parametrize("kind", ["continuous", "discrete"])
+def test_posterior_and_held_out_scores_are_of_the_other_variables(tmp_path, kind):
+    data, held_out = write_registry(tmp_path / "data", 600, kind=kind), kind == "continuous"
+    found = learn(data, bootstrap=4, posterior=100, held_out=held_out, out=tmp_path / "run")
+    assert found.result.graph_posterior.posterior.variables == found.result.schema.variables
+    assert bool(found.result.held_out.by_silo) == held_out
+    assert load(tmp_path / "run").result.graph_posterior.posterior.graphs == 100
+    effect = found.effect("smoking", "pressure")
+    assert effect.effects[0].averaged is not None
+    assert found.effect("smoking", "death", direct=True).value is not None
+    assert set(found.features("death").parents) >= {"smoking"}
+
+
 def test_several_outcomes_have_a_node_each(tmp_path):
     data = write_registry(tmp_path / "data", about={"survival": {"death": ["days", "died"], "fall": ["days", "fell"]}})
     for path in data.glob("*.csv"):
