@@ -1,6 +1,6 @@
 """A registry with survival: what the hazard of death depends on, at three hospitals that share no row."""
 
-# %% Data: a person a row, from diagnosis on. Drawn: older and sicker people get less surgery; the registry ends one day.
+# %% Data: a person a row, from diagnosis on. Drawn: who is old or sick gets less surgery; the registry ends one day.
 import numpy as np
 import pandas as pd
 
