@@ -69,6 +69,8 @@ class FederatedData:
     """the fingerprints of the silos' files before they were read; empty for tables that do not come from files"""
     clusters: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     """by silo, the number of the cluster of each row, `[n_rows]`; empty unless a column names clusters"""
+    survival: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    """by silo, the columns of survival outcomes, `[n_rows, schema.survival_columns]`; empty without such outcomes"""
 
     def __repr__(self) -> str:
         """One line: the kind and the size of the data, and the true graph if it is known."""
@@ -79,6 +81,10 @@ class FederatedData:
         )
         truth = f", truth: {self.truth}" if self.truth is not None else ""
         return f"FederatedData({self.schema.kind}: {', '.join(amount)}{truth})"
+
+    def whole_table(self, silo: str) -> Any:
+        """The table of a silo with the columns of survival outcomes, if there are any, after the others."""
+        return with_survival_columns(self.tables[silo], self.survival[silo]) if self.survival else self.tables[silo]
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for tables, weights or a truth that do not fit the schema: a programming error."""
@@ -106,7 +112,7 @@ class FederatedData:
         for silo, weights in self.silo_weights.items():
             if silo not in owners or weights.shape != ((lags + 1, d, d) if lags else (d, d)):
                 raise ValueError(f"{silo}: true weights of {weights.shape} for a silo of {d} variables")
-        if self.truth is not None and self.truth.variables != self.schema.variables:
+        if self.truth is not None and self.truth.variables != self.schema.nodes:
             raise ValueError("the truth's variables are not the schema's")
 
 
@@ -132,6 +138,8 @@ def pool(data: FederatedData) -> FederatedData:
         empty={POOLED: counts} if counts else {},
         targets={},
         condition_names={},
+        survival={},
+        survival_empty={},
     )
     about = {key: value for key, value in data.about.items() if key != "checksums"}
     about |= {"pooled_from": list(data.schema.silos)}
@@ -255,4 +263,36 @@ def deal_rows(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]], about
     schema = replace(whole.schema, rows={silo: len(table) for silo, table in tables.items()}, empty={})
     if whole.schema.gaps:
         schema = with_gaps(schema, tables)
-    return FederatedData(schema, tables, whole.truth, {}, {**whole.about, **about})
+    if not whole.survival:
+        return FederatedData(schema, tables, whole.truth, {}, {**whole.about, **about})
+    all_times = np.concatenate([whole.survival[silo] for silo in whole.schema.silos])
+    survival = {silo: all_times[rows] for silo, rows in parts.items()}
+    empty = {silo: tuple(np.isnan(own).sum(axis=0).tolist()) for silo, own in survival.items()}
+    schema = replace(schema, survival_empty=empty if any(map(any, empty.values())) else {})
+    return FederatedData(schema, tables, whole.truth, {}, {**whole.about, **about}, survival=survival)
+
+
+def with_survival_columns(table: Any, survival: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`table` `[n_rows, d]` of numbers or codes, and the columns of survival outcomes; empty cells are NaN."""
+    codes = np.issubdtype(table.dtype, np.integer)
+    return np.column_stack([np.where(table < 0, np.nan, table) if codes else table, survival])
+
+
+def survival_apart(
+    schema: Schema, rows: dict[str, Any], places: Mapping[str, object]
+) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+    """By silo, the columns of the variables of `schema`, and those of its survival outcomes, which come last.
+
+    Raises `BadInput`, naming one of the `places`, for outcomes of a silo that reads its rows in passes.
+    """
+    if not schema.survival:
+        return rows, {}
+    d, tables = len(schema.variables), dict[str, Any]()
+    for silo, found in rows.items():
+        if not isinstance(found, np.ndarray):
+            raise BadInput(
+                f"{places[silo]}: its rows exceed the memory limit, and survival outcomes need them in memory"
+            )
+        codes = schema.kind == "discrete"
+        tables[silo] = np.nan_to_num(found[:, :d], nan=-1.0).astype(np.int64) if codes else found[:, :d]
+    return tables, {silo: found[:, d:] for silo, found in rows.items()}

@@ -203,6 +203,8 @@ _DECLARED = (
     Metric("held_out_log_likelihood", kind=Kind.LIKELIHOOD),
     # The posterior over graphs (`flows/job/graph_posterior.py`).
     Metric("posterior_bytes", "exchanges", "Posterior over graphs: bytes in both directions"),
+    # Survival outcomes (`flows/job/survival.py`).
+    Metric("survival_bytes", "exchanges", "Survival outcomes: bytes in both directions"),
     # Models of time series (`flows/job/follow_up.py`).
     Metric("spectral_radius", kind=Kind.EXACT),
     Metric("forecast_wrong", kind=Kind.SHARE),

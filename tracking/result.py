@@ -28,6 +28,7 @@ from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.forecast_errors import Forecasts
 from fedbnsl.algorithms.parameters.networks import Network
+from fedbnsl.algorithms.parameters.survival_node import SurvivalNode
 from fedbnsl.algorithms.posterior.sampling import Posterior
 from fedbnsl.algorithms.statistics.moments import spectral_radius
 
@@ -245,6 +246,34 @@ class Confidence:
 
 
 @dataclass(frozen=True)
+class SurvivalOutcome:
+    """A survival outcome of a run: its columns, and its fitted node or the reason why it has none."""
+
+    name: str
+    time: str
+    event: str
+    node: SurvivalNode | None = None
+    why: str = ""
+    candidates: int = 0
+    """the number of variables among which its parents were selected"""
+    bytes_sent: int = 0
+
+    @property
+    def reason(self) -> str:
+        """Why the outcome has no node, in a sentence; empty if it has one."""
+        return "" if self.node else f"Survival outcome {self.name}: no model, because {self.why}."
+
+    @property
+    def basis(self) -> str:
+        """The assumptions behind the edges to the outcome, in sentences."""
+        return (
+            f"{self.name} is a sink, as a survival outcome: its parents are those of {self.candidates} variables that "
+            "a piecewise-exponential model needs by the BIC of its events. Hazards are proportional, and censoring "
+            "does not depend on the time of the event, given the parents. Intervals do not include the selection."
+        )
+
+
+@dataclass(frozen=True)
 class GraphPosterior:
     """Graphs sampled from the posterior, or the reason why there are none; both are missing if none were requested."""
 
@@ -382,6 +411,8 @@ class RunResult(RunDescription):
     """why there are no edge strengths, if there should be"""
     graph_posterior: GraphPosterior = NO_POSTERIOR
     """graphs sampled from the posterior, if requested"""
+    survival: tuple[SurvivalOutcome, ...] = ()
+    """the survival outcomes, which are sinks of the structure"""
     notes: tuple[str, ...] = ()
     """notes on how the silos' tables were read"""
     not_identified: tuple[Arc, ...] = ()
@@ -444,8 +475,8 @@ class RunResult(RunDescription):
         names, edges = self.structure.variables, self.structure.adjacency
         if not self.targets or self.structure.lags or self.structure.kind == "pag":
             return {}
-        prior = self.schema.prior
-        both = experimental_arcs(edges, prior.separated, prior.required, prior.possible)
+        d, prior = len(self.schema.variables), self.schema.prior
+        both = experimental_arcs(edges[:d, :d], prior.separated, prior.required, prior.possible)
         marks = zip(("target", "follows"), both, strict=True)
         return {(names[i], names[j]): mark for mark, arcs in marks for i, j in np.argwhere(arcs)}
 
@@ -486,6 +517,8 @@ class RunResult(RunDescription):
             return "background knowledge"
         if arc in self.experimental:
             return "experiments"
+        if any(arc[1] == one.name for one in self.survival):
+            return "survival outcome"
         said = " ".join(self.basis)
         return next((basis for words, basis in BASES.items() if words in said), "")
 

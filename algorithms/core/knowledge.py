@@ -125,6 +125,12 @@ class Knowledge:
         """Whether there is any required or forbidden arc."""
         return bool(self.required or self.forbidden)
 
+    def among(self, variables: Sequence[str]) -> "Knowledge":
+        """The knowledge of arcs between these `variables`."""
+        known = set(variables)
+        required, forbidden = (tuple(a for a in arcs if known >= {*a}) for arcs in (self.required, self.forbidden))
+        return Knowledge(required, forbidden)
+
     def check(self, variables: Sequence[str]) -> None:
         """Raise `BadInput` for an arc with a name that is not in `variables`."""
         for arc in (*self.required, *self.forbidden):

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +131,10 @@ Transform = Literal["log", "log1p", "sqrt", "anscombe", "normal-scores", "log-ra
 """the transform of a column of numbers at each silo before learning (`statistics/transforms.py`)"""
 
 
+SURVIVAL_EVENTS = ("0", "1")
+"""the cells of a column of events: follow-up ended without the event (censored), or with it"""
+
+
 @dataclass(frozen=True)
 class Schema:
     """The public facts about the data: the columns, and each silo's name and number of rows n_p.
@@ -197,6 +201,68 @@ class Schema:
     conditions"""
     compares_conditions: bool = False
     """whether each condition has its own sum, because the targets are unknown and the run finds them"""
+    survival: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """for each survival outcome, its column of times and its column of events, which are not among the variables"""
+    survival_empty: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """by silo, the number of empty cells of each of the `survival_columns`; empty if there are none"""
+
+    @property
+    def survival_columns(self) -> tuple[str, ...]:
+        """The columns of times and events of the survival outcomes."""
+        return tuple(dict.fromkeys(name for pair in self.survival.values() for name in pair))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The variables of the learned graph: those of the tables, then the survival outcomes."""
+        return (*self.variables, *self.survival)
+
+    def with_survival_columns(self) -> "Schema":
+        """The schema of the tables with the columns of survival outcomes as further variables; events are 0 or 1."""
+        columns, d = self.survival_columns, len(self.variables)
+        levels = self.levels | {event: SURVIVAL_EVENTS for _, event in self.survival.values()}
+        none, none_added = (0,) * d, (0,) * len(columns)
+        counted = dict.fromkeys((*self.empty, *self.survival_empty))
+        return replace(
+            self,
+            variables=(*self.variables, *columns),
+            kind="mixed" if columns else self.kind,
+            levels=levels,
+            empty={s: (*self.empty.get(s, none), *self.survival_empty.get(s, none_added)) for s in counted},
+            survival={},
+            survival_empty={},
+        )
+
+    def without_survival_columns(self, survival: dict[str, tuple[str, str]], kind: Kind) -> "Schema":
+        """The schema in which the columns of the outcomes in `survival` are no variables; the inverse of the above.
+
+        `kind` is the kind of the other columns.
+        """
+        columns = tuple(dict.fromkeys(name for pair in survival.values() for name in pair))
+        places = [self.variables.index(name) for name in columns]
+        kept = [v for v in range(len(self.variables)) if v not in places]
+        variables = tuple(self.variables[v] for v in kept)
+        levels = {name: own for name, own in self.levels.items() if name not in columns}
+        own, others = self._counts_of_empty(places), self._counts_of_empty(kept)
+        remaining: dict[str, Any] = {
+            name: {key: one for key, one in getattr(self, name).items() if key not in columns}
+            for name in ("transforms", "dates", "unit_of", "derived", "skewed")
+        }
+        return replace(
+            self,
+            variables=variables,
+            levels=levels,
+            kind=kind,
+            empty=others,
+            counts=tuple(name for name in self.counts if name not in columns),
+            survival=survival,
+            survival_empty=own,
+            **remaining,
+        )
+
+    def _counts_of_empty(self, places: Sequence[int]) -> dict[str, tuple[int, ...]]:
+        """The numbers of empty cells of the columns at these `places`; {} if there are none."""
+        found = {silo: tuple(counts[v] for v in places) for silo, counts in self.empty.items()}
+        return found if any(map(any, found.values())) else {}
 
     @property
     def silos(self) -> tuple[str, ...]:
@@ -288,6 +354,7 @@ class Schema:
             rows={silo: self.rows[silo] for silo in silos},
             stretches={silo: lengths for silo, lengths in self.stretches.items() if silo in silos},
             empty={silo: counts for silo, counts in self.empty.items() if silo in silos},
+            survival_empty={silo: counts for silo, counts in self.survival_empty.items() if silo in silos},
             targets={silo: targets for silo, targets in self.targets.items() if silo in silos},
             condition_names={silo: names for silo, names in self.condition_names.items() if silo in silos},
         )
@@ -299,6 +366,7 @@ class Schema:
             rows=dict(sorted(self.rows.items())),
             stretches=dict(sorted(self.stretches.items())),
             empty=dict(sorted(self.empty.items())),
+            survival_empty=dict(sorted(self.survival_empty.items())),
             targets=dict(sorted(self.targets.items())),
             condition_names=dict(sorted(self.condition_names.items())),
         )

@@ -15,6 +15,7 @@ from ..core.schema import FloatArray
 from ..errors import BadInput, choices_text, quoted
 from ..graphs.structure import Structure
 from ..parameters.networks import Network
+from ..parameters.survival_node import LEVEL_QUANTILE, SurvivalNode, ratio
 from .g_formula import direct_mixed_effect, discrete_effect, mixed_effect
 from .identification import AdjustmentSet, EffectKind, identify
 from .linear import ZERO, Estimate, OddsRatio, Sensitivity, WithinMoments, adjusted_effect, joint_effects, sensitivity
@@ -132,7 +133,7 @@ class Effect:
                 "estimate": one.estimate.value,
                 "interval": one.estimate.interval,
                 "standard_error": one.estimate.standard_error,
-                "odds_ratio": asdict(one.estimate.odds_ratio) if one.estimate.odds_ratio else None,
+                **_ratios(one.estimate),
                 "sensitivity": vars(one.sensitivity) if one.sensitivity else None,
                 "by": [
                     {"rows": level, "estimate": own.value, "interval": own.interval}
@@ -283,7 +284,44 @@ class FromRegressions:
         return {(self.levels(y) or ("", ""))[1]: (found, False)}
 
 
-Estimator = FromMoments | WithoutModel | FromTables | FromMixed | FromRegressions
+@dataclass(frozen=True)
+class FromSurvival:
+    """Log hazard ratios of a survival outcome, from its node or from nodes that were fitted to the rows again."""
+
+    label_levels: Mapping[str, tuple[str, ...]]
+    node: SurvivalNode | None
+    """the node of the run"""
+    fitted: Mapping[tuple[str, tuple[str, ...]], SurvivalNode | str] = field(default_factory=dict)
+    """by treatment and adjustment set, the node with both as parents, or the reason why there is none"""
+    ranges: bool = True
+
+    def levels(self, name: str) -> tuple[str, ...]:
+        """The levels of a variable; empty for a number and for the outcome."""
+        return self.label_levels.get(name, ())
+
+    def estimates(
+        self, x: str, y: str, covariates: Sequence[str], kind: EffectKind, values: Values
+    ) -> dict[str, tuple[Estimate, bool]]:
+        """The change of the logarithm of the hazard of `y`, and the hazard ratio.
+
+        Raises `ValueError` if no node has these parents.
+        """
+        node = self.fitted.get((x, tuple(covariates)), self.node)
+        if isinstance(node, str) or node is None:
+            raise ValueError(node or f"{y} has no model")
+        if (x, tuple(covariates)) not in self.fitted and set(node.parents) != {x, *covariates}:
+            raise ValueError(
+                f"the run's model has the hazard given {', '.join(node.parents)}: give --data FOLDER to fit it given "
+                f"{', '.join((x, *covariates))}, or --direct for the direct effect"
+            )
+        change, error = node.contrast(x, values)
+        found = ratio(change, error)
+        half = LEVEL_QUANTILE * error
+        hazards = OddsRatio(found.value, found.interval)
+        return {"": (Estimate(change, (change - half, change + half), error, hazard_ratio=hazards), False)}
+
+
+Estimator = FromMoments | WithoutModel | FromTables | FromMixed | FromRegressions | FromSurvival
 """the statistics of the data from which effects are computed"""
 
 
@@ -334,15 +372,27 @@ def effect_of(
         sets, reason = (), f"{reason}, and in mixed data no range over them is computed"
     effects = []
     for contrast in contrasts(x, estimator.levels(x), values):
+        why = reason
         try:
             per_set = [_by_level(estimator, x, y, one, kind, contrast, structure) for one in sets]
         except ValueError as error:
-            per_set, reason = [], f"{reason}; it cannot be estimated: {error}"
+            per_set, why = [], f"{reason}; it cannot be estimated: {error}"
         for level in shown_levels:
-            measure = f"P({y} = {level})" if level else f"mean of {y}"
+            measure = f"P({y} = {level})" if level else f"{estimator_scale(estimator)} of {y}"
             candidates = tuple(one[level] for one in per_set)
-            effects.append(Effect(x, y, kind, contrast, measure, reason, candidates))
+            effects.append(Effect(x, y, kind, contrast, measure, why, candidates))
     return effects
+
+
+def estimator_scale(estimator: Estimator) -> str:
+    """What an effect on a number is the change of."""
+    return "log hazard" if isinstance(estimator, FromSurvival) else "mean"
+
+
+def _ratios(one: Estimate) -> dict[str, Any]:
+    """The odds ratio of an estimate, and its hazard ratio if it has one, as JSON."""
+    hazards = {"hazard_ratio": asdict(one.hazard_ratio)} if one.hazard_ratio else {}
+    return {"odds_ratio": asdict(one.odds_ratio) if one.odds_ratio else None, **hazards}
 
 
 def _by_level(
@@ -464,9 +514,11 @@ def effect_row(one: Effect) -> tuple[str, str, str, str]:
         return change, one.measure, f"between {one.bounds[0]:+.4g} and {one.bounds[1]:+.4g}, {ends}", one.reason
     only = one.candidates[0]
     adjusted = f"adjusted for {', '.join(only.covariates)}" if only.covariates else "nothing to adjust for"
-    ratio = only.estimate.odds_ratio
-    odds = (
-        "" if ratio is None else f"; odds ratio {ratio.value:.4g}, {ratio.interval[0]:.4g} to {ratio.interval[1]:.4g}"
+    ratios = {"odds ratio": only.estimate.odds_ratio, "hazard ratio": only.estimate.hazard_ratio}
+    odds = "".join(
+        f"; {name} {own.value:.4g}, {own.interval[0]:.4g} to {own.interval[1]:.4g}"
+        for name, own in ratios.items()
+        if own
     )
     return change, one.measure, f"{one.value:+.4g}, {ends}{odds}", f"{adjusted}: {one.reason}"
 

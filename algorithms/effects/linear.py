@@ -43,7 +43,7 @@ class WithinMoments:
 
 @dataclass(frozen=True)
 class OddsRatio:
-    """The odds of an outcome in all rows under one value of the treatment, divided by the odds under another value."""
+    """The odds (or the hazard) of an outcome under one value of the treatment, divided by those under another value."""
 
     value: float
     interval: tuple[float, float]
@@ -69,6 +69,8 @@ class Estimate:
     degrees: int | None = None
     odds_ratio: OddsRatio | None = None
     """the odds ratio of two probabilities whose difference is the effect, if both are between 0 and 1"""
+    hazard_ratio: OddsRatio | None = None
+    """the hazard ratio whose logarithm is the effect, of a survival outcome"""
     overlap: Overlap | None = None
     """the overlap, if the estimate is doubly robust"""
     groups: "tuple[tuple[str, Estimate], ...]" = ()

@@ -65,11 +65,14 @@ class Strengths:
         joined = self.joined
         return np.divide(self.arrows + self.lines / 2, joined, out=np.zeros_like(joined), where=joined > 0)
 
-    def strength_and_direction(self, edge: Edge) -> tuple[float, float | None]:
+    def strength_and_direction(self, edge: Edge) -> tuple[float | None, float | None]:
         """The strength of `edge`, and its direction from source to target: None if no structure joins its variables.
 
-        The direction of a lagged edge is 1, because time determines it.
+        The direction of a lagged edge is 1, because time determines it. Both are None for an edge to a survival
+        outcome, which the structures do not have.
         """
+        if edge.target not in self.variables:
+            return None, None
         i, j = self.variables.index(edge.source), self.variables.index(edge.target)
         if edge.lag:
             share = float(self.lagged[edge.lag - 1, i, j]) if edge.lag <= len(self.lagged_counts) else 0.0
@@ -84,7 +87,8 @@ class Strengths:
 
     def unstable(self, edge: Edge) -> bool:
         """Whether at most half of the structures join the variables of `edge`; the averaged network then does not."""
-        return self.strength_and_direction(edge)[0] <= MAJORITY
+        strength = self.strength_and_direction(edge)[0]
+        return strength is not None and strength <= MAJORITY
 
 
 def edge_strengths(structures: Sequence[Structure]) -> Strengths:

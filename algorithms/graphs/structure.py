@@ -1,6 +1,6 @@
 """A learned structure: named variables and a weighted or marked adjacency matrix; names of lagged variables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dag import directed_part, find_cycle, is_acyclic
-from .pag import Marks, directed_edges
+from .pag import ARROW, TAIL, Marks, directed_edges
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -115,6 +115,37 @@ class Structure:
         )
         assert weights is not None
         return Structure(tuple(variables), weights, self.kind, scores, lagged, lagged_scores)
+
+    def among(self, variables: Sequence[str]) -> "Structure":
+        """The graph of only these `variables`, in their order in this graph."""
+        kept = [v for v, name in enumerate(self.variables) if name in variables]
+        if len(kept) == len(self.variables):
+            return self
+        matrices = (self.weights, self.scores, self.lagged, self.lagged_scores)
+        weights, *others = (None if matrix is None else matrix[..., kept, :][..., kept] for matrix in matrices)
+        assert weights is not None
+        return Structure(tuple(self.variables[v] for v in kept), weights, self.kind, *others)
+
+    def with_sink(self, name: str, weights: Mapping[str, float]) -> "Structure":
+        """The graph with a further variable that has edges from some variables, with these weights, and none to any.
+
+        Raises `ValueError` for a name that a variable has already.
+        """
+        d = len(self.variables)
+        added = [(self.variables.index(parent), weight) for parent, weight in weights.items()]
+        new, scores, lagged, lagged_scores = (
+            None if one is None else np.pad(one, [(0, 0)] * (one.ndim - 2) + [(0, 1), (0, 1)])
+            for one in (self.weights, self.scores, self.lagged, self.lagged_scores)
+        )
+        assert new is not None
+        for i, weight in added:
+            if self.kind == "pag":
+                new[i, d], new[d, i] = ARROW, TAIL
+            else:
+                new[i, d] = weight
+            if scores is not None:
+                scores[i, d] = abs(weight)
+        return Structure((*self.variables, name), new, self.kind, scores, lagged, lagged_scores)
 
     def to_networkx(self) -> "nx.DiGraph[str]":
         """The structure as a directed networkx graph with edge attribute `weight`, which edges of a PAG do not have.

@@ -70,5 +70,16 @@ STEPS: dict[str, Entry] = {
         maker=lazy_factory("parameters.forecast_errors:ForecastErrors", "build_forecasts"),
         kinds=("time-series",),
     ),
+    "survival": Entry(
+        releases="Newton terms",
+        summary="after a run with survival outcomes: the parents of each, and a piecewise-exponential model",
+        source="ours; Holford 1980, Friedman 1982, Volinsky & Raftery 2000 for the score",
+        disclosure="histograms of times with and without event on a public grid, once; likelihood, gradient and "
+        "Hessian for all candidates without the silo's hazards, four to eight times; events and time at risk by "
+        "interval, once; always masked",
+        maker=lazy_factory("parameters.survival:Survival"),
+        kinds=("mixed",),
+        takes=("empty cells",),
+    ),
 }
 """exchanges that are steps of a run; users cannot choose them as algorithms"""

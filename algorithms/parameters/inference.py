@@ -36,7 +36,8 @@ MIN_EFFECTIVE = 100.0
 QUANTILES = (0.05, 0.5, 0.95)
 
 Value = float | str
-Comparison = Literal["=", "<", ">"]
+Comparison = Literal["=", "<", ">", "within"]
+"""how an event compares a variable with a value; "within" is for survival outcomes, which networks do not have"""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from pydantic import (
     model_validator,
 )
 
-from fedbnsl.algorithms.core.schema import Kind, Transform, name_fault
+from fedbnsl.algorithms.core.schema import SURVIVAL_EVENTS, Kind, Transform, name_fault
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..defaults import Dates, DifferentColumns, Missing, Outliers, SmallSilos
@@ -107,6 +107,11 @@ class About(BaseModel):
     """the column that names the condition of each row, if experiments set variables in some rows of a silo"""
     cluster: str | None = None
     """the column that names the cluster of each row, such as a patient, if rows of one cluster depend on each other"""
+    survival: dict[str, Annotated[list[Text], Field(min_length=2, max_length=2)]] = Field(
+        {}, examples=[{"death": ["days", "died"]}]
+    )
+    """by outcome, the column of times under observation, above 0, and the column of events: 1 at the end of this time,
+    or 0 if it ended without the event (censored)"""
     checksums: dict[str, str] | None = None
     """by file, its SHA-256"""
     truth: Any = None
@@ -158,6 +163,33 @@ class About(BaseModel):
                 other = "it has levels" if name in self.levels else f"the kind of the data is {self.kind}"
                 raise BadInput(f"{place}: columns: {quoted(name)} is {kind}, but {other}; is the kind mixed?")
         return self
+
+    @model_validator(mode="after")
+    def _check_survival(self, info: ValidationInfo) -> Self:
+        """Raise `BadInput` for an outcome without two columns of its own, or for a declaration that contradicts it."""
+        if self.survival and self.kind in ("time-series", "events"):
+            raise BadInput(f"{info.context}: survival: outcomes are columns of tables, and the data are {self.kind}")
+        for name, pair in self.survival.items():
+            fault = name_fault(name)
+            fault = f"the outcome {fault}" if fault else self._survival_fault(name, *pair)
+            if fault:
+                raise BadInput(f"{info.context}: survival: {fault}")
+        return self
+
+    def _survival_fault(self, name: str, time: str, event: str) -> str:
+        """What is wrong with the outcome `name` of two columns; empty if nothing is."""
+        times, events = ([pair[k] for pair in self.survival.values()] for k in (0, 1))
+        if time == event or time in events or events.count(event) > 1:
+            return f"{quoted(name)}: it needs a column of times and another one of its events"
+        if name in times or (name in events and name != event):
+            return f"{quoted(name)} is the name of a column of another kind"
+        if self.levels.get(event, ["0", "1"]) not in (["0", "1"], [0, 1]):
+            return f"{quoted(name)}: the levels of {quoted(event)} are 0 and 1"
+        numbers = {*self.transform, *self.unit, *(one for one, kind in self.columns.items() if kind != "discrete")}
+        labels = {*self.levels, *(one for one, kind in self.columns.items() if kind == "discrete")}
+        contradicted = next((one for one in (time, event) if one in (labels if one == time else numbers)), None)
+        contradicted = time if time in self.transform else contradicted
+        return f"{quoted(name)}: another key declares {quoted(contradicted)}" if contradicted else ""
 
     @model_validator(mode="after")
     def _check_names(self, info: ValidationInfo) -> Self:
@@ -500,6 +532,9 @@ class Declared:
     """by column, the unit of its numbers"""
     sheets: Mapping[str, str] = field(default_factory=dict)
     """by silo, the sheet of its spreadsheet; the key "" has the sheet of all other silos"""
+    survival: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """by survival outcome, its columns of times and of events; only outcomes with both columns among those that are
+    read"""
 
     def at_silo(self, silo: str) -> "Declared":
         """The declarations with the names, recoding, units, sheet and rows of one silo in `form`."""
@@ -522,6 +557,27 @@ class Declared:
     def targets_place(self) -> str:
         """Where the targets are declared, for messages."""
         return f"{ABOUT}: targets" if self.reading.targets is None else "--targets"
+
+    @property
+    def survival_columns(self) -> tuple[str, ...]:
+        """The columns of the survival outcomes."""
+        return tuple(dict.fromkeys(name for pair in self.survival.values() for name in pair))
+
+    @property
+    def times(self) -> frozenset[str]:
+        """The columns of times of the survival outcomes."""
+        return frozenset(time for time, _ in self.survival.values())
+
+    def decisive(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The `columns` whose empty cells exclude a row from complete rows: those of no survival outcome."""
+        return tuple(name for name in columns if name not in self.survival_columns)
+
+    def without_survival(self) -> "Declared":
+        """The declarations of the columns that belong to no survival outcome."""
+        own = self.survival_columns
+        levels = {name: labels for name, labels in self.levels.items() if name not in own}
+        columns = {name: kind for name, kind in self.columns.items() if name not in own}
+        return replace(self, levels=levels, columns=columns, survival={}) if own else self
 
     def levels_among(self, variables: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """The declared levels, for the `variables` that have declared levels."""
@@ -573,9 +629,13 @@ class Declared:
         transforms: Mapping[str, Transform],
         dates: Mapping[str, tuple[str, str]],
     ) -> "Declared":
-        """The declarations for rows without empty cells in the variables of `kinds`, with fixed kinds and scales."""
+        """The declarations for rows without empty cells, of variables with these `kinds`, with fixed kinds and scales.
+
+        Empty cells of survival outcomes exclude no row, but are refused if empty cells are.
+        """
+        complete = tuple(kinds) if self.reading.missing == "refuse" else self.decisive(tuple(kinds))
         fixed: dict[str, Any] = {"fixed_transforms": transforms, "fixed_dates": dates}
-        return replace(self, complete=tuple(kinds), columns=kinds, words=self.words_in(levels), **fixed)
+        return replace(self, complete=complete, columns=kinds, words=self.words_in(levels), **fixed)
 
     def words_in(self, levels: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """By column, the inferred `levels` that mark a missing value in other columns."""
@@ -595,16 +655,24 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
     if reading.cluster is None and own.cluster is not None:
         reading = replace(reading, cluster=own.cluster)
     asked = {*reading.only, *reading.time, reading.by, reading.condition, reading.cluster}
+    reading = reading.also_ignoring(name for name in own.ignore if name not in asked)
+    survival = {
+        name: (time, event)
+        for name, (time, event) in own.survival.items()
+        if not (reading.leaves_out(time) or reading.leaves_out(event))
+    }
     return Declared(
         own.kind,
-        own.columns,
-        {name: tuple(map(str, labels)) for name, labels in own.levels.items()},
+        {**own.columns, **{time: "continuous" for time, _ in survival.values()}},
+        {name: tuple(map(str, labels)) for name, labels in own.levels.items()}
+        | {event: SURVIVAL_EVENTS for _, event in survival.values()},
         {name: tuple(map(str, cells)) for name, cells in own.missing.items()},
         Form(own.separator, own.encoding, own.decimal),
         own.step,
         tuple(map(str, own.window or ())),
         {silo: tuple(lengths) for silo, lengths in own.stretches.items()},
-        reading.also_ignoring(name for name in own.ignore if name not in asked),
+        reading,
+        survival=survival,
         transforms=own.transform,
         targets={name: tuple(dict.fromkeys(targets)) for name, targets in own.targets.items() if targets},
         rename=own.rename,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import Schema, check_names
 from fedbnsl.algorithms.errors import BadInput, listed, pluralize, quoted
 
-from ..federated import FederatedData
+from ..federated import FederatedData, survival_apart
 from .about import (
     ABOUT,
     READ_ALL,
@@ -314,6 +314,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
         fingerprints[silo] = fingerprint(path)
     rows: dict[str, Any]
     clusters: dict[str, NDArray[np.int64]] = {}
+    survival: dict[str, NDArray[np.float64]] = {}
     if declared.kind == "events":
         inferred, rows = _read_events(folder, files, declared)
     elif _are_series(files, declared):
@@ -321,7 +322,9 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
     else:
         tables = {silo: open_table(path, declared.at_silo(silo)) for silo, path in files.items()}
         inferred = _inferred_schema(folder, files, declared, tables)
-        rows, clusters = _rows_of(tables, inferred.schema)
+        whole = inferred.schema.with_survival_columns()
+        rows, clusters = _rows_of(tables, whole)
+        rows, survival = survival_apart(inferred.schema, rows, files)
     check_checksums(place_of(folder), about, files)
     schema = _with_targets(inferred.schema, declared)
     inferred = replace(inferred, notes=(*small_silo_notes(folder, reading), *inferred.notes))
@@ -331,7 +334,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
     silo_weights: dict[str, NDArray[np.float64]] = {}
     folder = place_of(folder)
     if (folder / TRUTH).exists():
-        truth, silo_weights = read_truth(folder / TRUTH, schema.variables, tuple(schema.aside))
+        truth, silo_weights = read_truth(folder / TRUTH, schema.nodes, nodes_left_out(schema, about))
     all_files = _entries(folder)[0] if silo_weights and reading.by is None else files
     for silo in silo_weights:
         if silo not in all_files:
@@ -339,7 +342,8 @@ def read_folder(folder: Path, reading: Reading = READ_ALL, about: Mapping[str, A
                 f"{folder / TRUTH}: line 1: column {quoted('weight:' + silo)}: there is no silo {quoted(silo)}"
             )
     weights = {silo: silo_weights[silo] for silo in silo_weights if silo in rows}
-    return FederatedData(schema, rows, truth, weights, dict(about), inferred.notes, fingerprints, clusters)
+    own = (fingerprints, clusters, survival)
+    return FederatedData(schema, rows, truth, weights, dict(about), inferred.notes, *own)
 
 
 def _rows_of(tables: Mapping[str, Table], schema: Schema) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]]]:
@@ -349,6 +353,11 @@ def _rows_of(tables: Mapping[str, Table], schema: Schema) -> tuple[dict[str, Any
         rows[silo] = table.rows(schema, silo)
     clustered = {silo: table for silo, table in tables.items() if table.declared.reading.cluster is not None}
     return rows, {silo: table.clusters(schema, silo) for silo, table in clustered.items()}
+
+
+def nodes_left_out(schema: Schema, about: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns that are no variables, and the declared survival outcomes without both columns."""
+    return (*schema.aside, *(name for name in about.get("survival", {}) if name not in schema.survival))
 
 
 def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
@@ -471,9 +480,14 @@ def _read_series(folder: Path, files: Mapping[str, Path], declared: Declared) ->
     return inferred, {silo: one.rows(inferred.schema) for silo, one in tables.items()}
 
 
+def _outcomes_of(schema: Schema) -> dict[str, Any]:
+    """The part of `about.json` that declares the survival outcomes of `schema`."""
+    return {"survival": {name: list(pair) for name, pair in schema.survival.items()}} if schema.survival else {}
+
+
 def declarations_of(schema: Schema) -> dict[str, Any]:
     """The part of `about.json` that declares data with this `schema`."""
-    about: dict[str, Any] = {"kind": schema.kind}
+    about: dict[str, Any] = {"kind": schema.kind, **_outcomes_of(schema)}
     if schema.levels:
         about["levels"] = {name: list(levels) for name, levels in schema.levels.items()}
     if schema.kind == "mixed":
@@ -544,6 +558,7 @@ def write_folder(folder: Path, data: FederatedData, form: FileFormat = "csv") ->
 
 def _write_files(folder: Path, data: FederatedData, form: FileFormat) -> None:
     files = {silo: folder / f"{silo}.{form}" for silo in data.schema.silos}
+    whole = data.schema.with_survival_columns()
     for silo, path in files.items():
         if data.schema.kind == "events":
             write_events(path, data.schema, data.tables[silo])
@@ -554,7 +569,7 @@ def _write_files(folder: Path, data: FederatedData, form: FileFormat) -> None:
         elif silo in data.schema.condition_names:
             names = np.array(data.schema.condition_names[silo], object)
             keys = {str(condition_column(data.schema.aside)): np.repeat(names, data.schema.stretches[silo])}
-        write_table(path, data.schema.variables, data.tables[silo], data.schema.levels, keys)
+        write_table(path, whole.variables, data.whole_table(silo), whole.levels, keys)
     if data.truth is not None:
         write_structure(folder / TRUTH, data.truth, data.silo_weights)
     about = {key: value for key, value in data.about.items() if key not in SOURCE_FORMAT_KEYS}

@@ -205,6 +205,7 @@ def check_columns(
         return
     variables = profiles[first].variables
     declarations: dict[str, Collection[str]] = {
+        "survival": declared.survival_columns,
         "levels": declared.levels,
         "columns": declared.columns,
         "missing": declared.marks,

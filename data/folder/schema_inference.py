@@ -196,12 +196,14 @@ def infer_schema(
         words = labels_among_marks(joint_columns(profiles), declared)
         profiles = {silo: with_words(profile, words) for silo, profile in profiles.items()}
     all_columns = joint_columns(profiles)
+    others, own = _others(all_columns, declared), declared.without_survival()
     kinds, counts = _kinds(
-        place, all_columns, declared, as_labels=depend_as_labels([one.dependence for one in profiles.values()])
+        place, others, own, as_labels=depend_as_labels([one.dependence for one in profiles.values()])
     )
+    kinds.update(_kinds_of_survival(declared))
     excluded = read_without | uncommon | _excluded(all_columns, kinds, declared)
     columns = {name: column for name, column in all_columns.items() if name not in excluded}
-    _require_columns(place, columns, excluded)
+    _require_columns(place, _others(columns, declared), excluded)
     _check_shared_labels(columns, kinds, declared, names)
     levels, joined = _levels_of_columns(
         place, {name: columns[name] for name in columns if kinds[name] == "discrete"}, declared
@@ -226,7 +228,7 @@ def infer_schema(
         counts=tuple(name for name in numbers if name in counts),
         skewed={} if declared.complete else skewed_columns(numbers, transforms, declared),
     )
-    schema = _with_conditions(schema, profiles)
+    schema = _without_survival_columns(place, _with_conditions(schema, profiles), declared, kinds)
     notes = [f"{silo}: {note}" for silo, profile in profiles.items() for note in profile.notes]
     return InferredSchema(schema, (*notes, *table_notes(schema, columns, declared, joined)))
 
@@ -234,7 +236,15 @@ def infer_schema(
 def _private_schema(
     place: str, profiles: Mapping[str, Profile], declared: Declared, aside: dict[str, str]
 ) -> InferredSchema:
-    """The declared schema of a run with an ε; the columns `aside` are excluded."""
+    """The declared schema of a run with an ε; the columns `aside` are excluded.
+
+    Raises `BadInput` for survival outcomes.
+    """
+    if declared.survival:
+        raise BadInput(
+            f"{place}: about.json: survival: an ε does not cover survival outcomes, and owners at level sums do not "
+            f"allow them: leave their columns out with --ignore {','.join(declared.survival_columns)}"
+        )
     schema = with_declared_transforms(declared_schema(place, profiles, declared), declared)
     return InferredSchema(replace(schema, aside=aside), (ORDER_NOTE,) if schema.kind == "time-series" else ())
 
@@ -266,6 +276,32 @@ def _units(place: str, columns: Mapping[str, JointColumn], declared: Declared) -
         )
     found = {name: next(iter(column.units), "") for name, column in columns.items() if column.has_quantities}
     return {name: unit for name, unit in (found | dict(declared.unit)).items() if name in columns}
+
+
+def _others(columns: Mapping[str, JointColumn], declared: Declared) -> dict[str, JointColumn]:
+    """The columns that belong to no survival outcome."""
+    return {name: column for name, column in columns.items() if name not in declared.survival_columns}
+
+
+def _kinds_of_survival(declared: Declared) -> dict[str, ColumnKind]:
+    """The kinds of the columns of survival outcomes: numbers for times, labels for events."""
+    return {name: "continuous" if name in declared.times else "discrete" for name in declared.survival_columns}
+
+
+def _without_survival_columns(
+    place: str, schema: Schema, declared: Declared, kinds: Mapping[str, ColumnKind]
+) -> Schema:
+    """`schema`, whose columns have these `kinds`, with survival outcomes in place of their columns.
+
+    Raises `BadInput` for a column that was excluded.
+    """
+    if not declared.survival:
+        return schema
+    kind = _kind_of_table(declared, {kinds[v] for v in schema.variables if v not in declared.survival_columns})
+    for name in declared.survival_columns:
+        if name in schema.aside:
+            raise BadInput(f"{place}: about.json: survival: column {quoted(name)} is left out: {schema.aside[name]}")
+    return schema.without_survival_columns(dict(declared.survival), kind)
 
 
 def _require_columns(place: str, columns: Mapping[str, JointColumn], excluded: Mapping[str, str]) -> None:
@@ -462,19 +498,21 @@ def negotiate_schema(
     """
     inferred = infer_schema(place, request(declared), declared, names)
     reading, discrete = declared.reading, len(inferred.schema.levels) == len(inferred.schema.variables)
-    if (reading.missing == "model" or not inferred.schema.gaps) and (reading.outliers == "keep" or discrete):
+    gaps = inferred.schema.gaps or (reading.missing == "refuse" and bool(inferred.schema.survival_empty))
+    if (reading.missing == "model" or not gaps) and (reading.outliers == "keep" or discrete):
         return inferred
     while True:
-        schema = inferred.schema
+        schema = inferred.schema.with_survival_columns()
         kinds: dict[str, ColumnKind] = {
             name: "discrete" if name in schema.levels else "continuous" for name in schema.variables
         }
         complete = declared.of_complete(kinds, schema.levels, schema.transforms, schema.dates)
         profiles = _with_columns(request(complete), schema.variables)
         new = infer_schema(place, profiles, complete, names).schema
-        schema_now = replace(new, kind=schema.kind, aside=schema.aside | new.aside, **scales_of(schema, new))
+        aside = schema.aside | new.aside
+        schema_now = replace(new, kind=inferred.schema.kind, aside=aside, **scales_of(inferred.schema, new))
         inferred = replace(inferred, schema=schema_now)
-        if new.variables == schema.variables:
+        if new.with_survival_columns().variables == schema.variables:
             notes = outlier_notes(schema_now, _outliers(profiles, schema_now, declared))
             return replace(inferred, notes=(*inferred.notes, *notes))
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import SURVIVAL_EVENTS, Schema
 from fedbnsl.algorithms.diagnosis.columns import without_causes
 from fedbnsl.algorithms.diagnosis.relations import relations
 from fedbnsl.algorithms.errors import listed, pluralize, quoted
@@ -37,7 +37,48 @@ def suggestions(schema: Schema, tables: Mapping[str, Any]) -> tuple[str, ...]:
     times, formulas = dict(_times(schema, samples)), _derived(schema, samples)
     derived = [f"{name} is {one}: leave one of them out with --ignore {name}" for name, one in formulas.items()]
     related = _relations(schema, samples, set(formulas))
-    return (*_without_causes(schema, set(times)), *times.values(), *derived, *related)
+    outcomes = _survival(schema, samples)
+    return (*_without_causes(schema, set(times)), *times.values(), *derived, *related, *outcomes)
+
+
+EVENT = re.compile(
+    r"(.*[ _.-])?(died|dead|death|deceased|event|status|relapsed?|recurrence|progress(ed|ion)|fail(ed|ure)|mortality)",
+    re.IGNORECASE,
+)
+DURATION = re.compile(
+    r"(.*[ _.-])?(time|days|weeks|months|years|fu|futime|follow[ _.-]?up|duration|os|pfs|dfs|tte|survival)"
+    r"([ _.-](days|weeks|months|years|time))?",
+    re.IGNORECASE,
+)
+"""patterns of the names of a column of events, and of the column of the times until them"""
+
+
+def _survival(schema: Schema, samples: list[NDArray[Any]]) -> Iterator[str]:
+    """A line for a column of 0 and 1 beside one of positive numbers, if their names are those of a survival outcome."""
+
+    def values(v: int) -> NDArray[np.float64]:
+        found = np.concatenate([part[:, v] for part in samples]).astype(np.float64)
+        return found[~np.isnan(found)]
+
+    names = schema.variables
+    events = [
+        name
+        for v, name in enumerate(names)
+        if EVENT.fullmatch(name)
+        and schema.levels.get(name, SURVIVAL_EVENTS) == SURVIVAL_EVENTS
+        and set(values(v).tolist()) == {0.0, 1.0}
+    ]
+    times = [
+        name
+        for v, name in enumerate(names)
+        if DURATION.fullmatch(name) and name not in (*schema.levels, *events) and (values(v) > 0).all()
+    ]
+    if events and times:
+        declared = json.dumps({"survival": {events[0]: [times[0], events[0]]}}, ensure_ascii=False)
+        yield (
+            f"{times[0]} and {events[0]} may be a survival outcome, whose times are censored where {events[0]} is 0: "
+            f"read as a number and a label, they mislead; declare {declared} in about.json"
+        )
 
 
 SITE = re.compile(

@@ -220,8 +220,9 @@ class RowView:
             table[j] = column
         kept = np.ones(table.shape[1], np.bool_)
         if self.schema.complete_rows:
+            decisive = np.isin(self.schema.variables, self.declared.decisive(self.schema.variables))
             empty = table < 0 if self.schema.kind == "discrete" else np.isnan(table)
-            kept = np.asarray(~empty.any(axis=0))
+            kept = np.asarray(~empty[decisive].any(axis=0))
             table = table[:, kept]
         return table.T, kept
 

@@ -486,7 +486,17 @@ class TableTally:
                 if empty.any():
                     fault = "the cell is empty, and --missing refuse allows no empty cells"
                     tally.first.setdefault("empty", (self.start + int(np.argmax(empty)), fault))
+        self._check_times(checked)
         return checked
+
+    def _check_times(self, batch: Mapping[str, Values]) -> None:
+        """Record the first time of each survival outcome that is not above 0."""
+        for name in self.declared.times & batch.keys():
+            values = _numbers(batch[name])
+            wrong = np.flatnonzero(values <= 0)
+            if len(wrong):
+                fault = f"{values[wrong[0]]:g} is not above 0, as the times of a survival outcome must be"
+                self.columns[name].first.setdefault("domain", (self.start + int(wrong[0]), fault))
 
     def count(self, batch: Mapping[str, Values], conditions: Sequence[str] = ()) -> None:
         """Count the rows of a `batch`, or only its complete rows, as declared, and their `conditions`, if any."""

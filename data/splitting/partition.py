@@ -17,7 +17,7 @@ from fedbnsl.algorithms.errors import BadInput, listed, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..defaults import SmallSilos
-from ..federated import MIN_SILO_ROWS, FederatedData, continuous, deal_rows, silo_names
+from ..federated import MIN_SILO_ROWS, FederatedData, continuous, deal_rows, silo_names, survival_apart
 from ..folder.about import ABOUT, Reading, declarations, read_about
 from ..folder.batches import labels_in
 from ..folder.check import check_label_column, check_table
@@ -184,7 +184,7 @@ def split_table(
     given = {name: value for name, value in choices.items() if value is not None}
     about = {"generator": "split", "parameters": {"table": path.name} | given}
     schema = whole.schema
-    graph = read_truth(truth, schema.variables, tuple(schema.aside))[0] if truth is not None else None
+    graph = read_truth(truth, schema.nodes, tuple(schema.aside))[0] if truth is not None else None
     whole = replace(whole, truth=graph, about=whole.about | about)
     if by is not None:
         parts, notes = _silos_of(path, by, owners, small_silos)
@@ -277,10 +277,11 @@ def _read(path: Path, kind: Kind | None, by: str | None) -> tuple[FederatedData,
         owners = labels_in(source, by, allow_empty=True)
     table = open_table(path, without_by)
     inferred = negotiate_schema(str(path), lambda _: {WHOLE: table.profile()}, without_by, {WHOLE: str(path)})
-    schema, rows = inferred.schema, table.view(inferred.schema, WHOLE).array()
+    schema, rows = inferred.schema, table.view(inferred.schema.with_survival_columns(), WHOLE).array()
+    tables, survival = survival_apart(schema, {WHOLE: rows}, {WHOLE: path})
     excluded = {name: reason for name, reason in schema.aside.items() if name != by}
     notes = (*(f"{name} was left out: {reason}" for name, reason in excluded.items()), *inferred.notes)
-    return FederatedData(schema, {WHOLE: rows}, None, {}, {"kind": schema.kind}, notes), owners
+    return FederatedData(schema, tables, None, {}, {"kind": schema.kind}, notes, survival=survival), owners
 
 
 def _deal(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]]) -> FederatedData:

@@ -25,6 +25,7 @@ from fedbnsl.tracking.outputs import FILES, OUTPUTS, write_outputs
 from fedbnsl.tracking.pictures.picture import as_svg
 from fedbnsl.tracking.report.drawings import draw_result
 from fedbnsl.tracking.report.files import edge_table_of, posterior_pairs
+from fedbnsl.tracking.report.sections import survival_lines
 from fedbnsl.tracking.result import Confidence, RunResult, strengths_in
 from fedbnsl.tracking.staging import write_files
 
@@ -82,7 +83,7 @@ def notebook_html(result: RunResult) -> str:
     texts = [f"{one.message} {advice_in_python(one.advice)}" for one in findings[:MAX_FINDINGS]]
     more = len(findings) - len(texts)
     texts += [f"{pluralize(more, 'more finding')}: see `result.diagnosed`."] if more > 0 else []
-    notes = "".join(f"<li>{escape(one)}</li>" for one in (*result.basis, *texts))
+    notes = "".join(f"<li>{escape(one)}</li>" for one in (*result.basis, *survival_lines(result), *texts))
     return (
         f"<div><p><b>{escape(result.algorithm)}</b>{escape(line.removeprefix(result.algorithm))}</p>"
         f'<img alt="{escape(line)}" style="max-width:100%;background:#fff" src="data:image/svg+xml;base64,{image}">'
@@ -112,6 +113,17 @@ class Learned:
         A notebook displays it as the last value of a cell; `savefig` writes it to a file.
         """
         return notebook_figure(structure_figure(self.result))
+
+    def plot_survival(self, outcome: str) -> "Figure":
+        """A matplotlib figure of the adjusted curves of a survival outcome, with pointwise 95 % intervals.
+
+        Raises `BadInput` for a name that is no survival outcome of the run, and for an outcome without a model.
+        """
+        from fedbnsl.tracking.pictures.curves import draw_curves
+
+        from ..inference.survival_effects import survival_node
+
+        return notebook_figure(draw_curves(survival_node(self.result, outcome)))
 
     @cached_property
     def graph(self) -> "nx.DiGraph[str]":
@@ -377,6 +389,8 @@ def confidence_in(folder: Path, structure: Structure, metrics: dict[str, MetricV
     d = len(variables)
     arrows, lines, at_lags = np.full((d, d), np.nan), np.zeros((d, d)), np.full((lags, d, d), np.nan)
     for row in (*_rows(folder / "structure.csv"), *_rows(path)):
+        if unescape_formula(row["target"]) not in variables:
+            continue  # an edge to a survival outcome, which resamples do not have
         i, j = (variables.index(unescape_formula(row[end])) for end in ("source", "target"))
         resamples = float(row["strength"]) * count
         if int(row.get("lag") or 0):

@@ -355,7 +355,7 @@ def _learned(
     for note in (*data_set.notes, *aside):
         warnings.warn(foreign_text(note, MAX_LINE_LENGTH), stacklevel=3)
     if truth is not None:
-        data_set = replace(data_set, truth=as_structure(truth, data_set.schema.variables), silo_weights={})
+        data_set = replace(data_set, truth=as_structure(truth, data_set.schema.nodes), silo_weights={})
     return _learn_inline(settings, data_set, folder, listeners)
 
 

@@ -33,6 +33,7 @@ from fedbnsl.tracking.result import (
     PrivacySpent,
     RunDescription,
     RunResult,
+    SurvivalOutcome,
     Tuning,
 )
 from fedbnsl.tracking.staging import first_line
@@ -64,7 +65,7 @@ def load(path: str | Path) -> Learned:
 def _result(folder: Path) -> RunResult:
     config, metrics = _json(folder / "config.json"), _json(folder / "metrics.json")
     schema, lags = _schema(config), int(metrics.get("lags") or 0)
-    structure = replace(_padded(read_structure(folder / "structure.csv", schema.variables), lags), kind=config["graph"])
+    structure = replace(_padded(read_structure(folder / "structure.csv", schema.nodes), lags), kind=config["graph"])
     return RunResult(
         **{one.name: config[one.name] for one in fields(RunDescription) if one.name in config},
         schema=schema,
@@ -89,8 +90,9 @@ def _result(folder: Path) -> RunResult:
         basis=tuple(config["basis"]),
         privacy=_privacy(config["privacy"]),
         secure=config["secure"],
-        confidence=confidence_in(folder, structure, metrics),
+        confidence=confidence_in(folder, structure.among(schema.variables), metrics),
         graph_posterior=_graph_posterior(folder, schema, config.get("posterior")),
+        survival=TypeAdapter(tuple[SurvivalOutcome, ...]).validate_python(config.get("survival", ())),
         notes=tuple(config["notes"]),
         not_identified=tuple((one, other) for one, other in config["not_identified"]),
     )
@@ -111,6 +113,7 @@ def _schema(config: dict[str, Any]) -> Schema:
         knowledge=Knowledge(**{name: tuple(tuple(arc) for arc in arcs) for name, arcs in known.items()}),
         targets={silo: tuple(map(tuple, own)) for silo, own in config.get("targets", {}).items()},
         stretches={silo: tuple(own.values()) for silo, own in config.get("conditions", {}).items()},
+        survival={one["name"]: (one["time"], one["event"]) for one in config.get("survival", ())},
         condition_names={silo: tuple(own) for silo, own in config.get("conditions", {}).items()},
     )
 

@@ -100,6 +100,8 @@ def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]
         levels = [len(levels) for levels in schema.levels.values()]
         of = f" of {len(levels)}" if schema.kind == "mixed" else ""
         facts.append(("levels", f"{min(levels)} to {max(levels)} a variable{of}"))
+    if schema.survival:
+        facts.append(("survival", ", ".join(schema.survival) + ": fitted after the graph of the other variables"))
     if schema.gaps:
         facts.append(("empty cells", missing_share(schema)))
     if schema.kind == "time-series":

@@ -186,7 +186,7 @@ def effect(
         raise BadInput("--all takes every other variable as the treatment: omit --treatment")
     if not every and not treatment:
         raise BadInput("no treatment: give --treatment X, or --all for every other variable")
-    treatments = treatment or [name for name in result.structure.variables if name != outcome]
+    treatments = treatment or [name for name in result.schema.variables if name != outcome]
     report = effects(
         result,
         treatments,

@@ -159,6 +159,7 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
         excluded_by_reason,
         rows_line,
         stretches_line,
+        survival_line,
     )
 
     from ..terminal.console import console, show_rows
@@ -172,6 +173,8 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
     if schema.kind == "time-series" and ORDER_NOTE not in notes:
         out.print(stretches_line(schema))
     show_rows(data_rows(schema, holds), data_header(schema))
+    if schema.survival:
+        out.print(survival_line(schema), soft_wrap=True)
     for why, names in excluded_by_reason(schema).items():
         out.print(f"excluded: {', '.join(names)}: {why}", soft_wrap=True)
     for note in notes:

@@ -16,7 +16,12 @@ app = typer.Typer(add_completion=False)
 def query(
     run: Run,
     text: Annotated[
-        str, typer.Argument(metavar="QUERY", help="'P(X | Y=value, do(Z=value))', 'P(X=label)' or 'P(X>number | ...)'.")
+        str,
+        typer.Argument(
+            metavar="QUERY",
+            help="'P(X | Y=value, do(Z=value))', 'P(X=label)', 'P(X>number | ...)' or, of a "
+            "survival outcome, 'P(X within time | ...)'.",
+        ),
     ],
     seed: SampleSeed = 0,
     samples: Annotated[

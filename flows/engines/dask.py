@@ -15,7 +15,7 @@ from fedbnsl.algorithms.errors import BadInput, SilosUnavailable, pluralize
 from fedbnsl.algorithms.secure.masks import default_threshold
 from fedbnsl.data.federated import POOLED, weights_after_pooling
 from fedbnsl.data.folder.about import Declared, declarations, read_about
-from fedbnsl.data.folder.folder import TRUTH, files_of, place_of, read_truth, small_silo_notes
+from fedbnsl.data.folder.folder import TRUTH, files_of, nodes_left_out, place_of, read_truth, small_silo_notes
 from fedbnsl.data.folder.schema_inference import InferredSchema
 from fedbnsl.tasks.platforms.launch import connect_to_platform
 from fedbnsl.tasks.rounds import Orchestration
@@ -168,9 +168,9 @@ def connect_silos(
             if silo not in names
         )
         declared, schema = inferred.declared or declared, inferred.schema
-        excluded = tuple(schema.aside)
+        excluded = nodes_left_out(schema, about)
         truth, silo_weights = (
-            read_truth(folder / TRUTH, schema.variables, excluded) if (folder / TRUTH).exists() else (None, {})
+            read_truth(folder / TRUTH, schema.nodes, excluded) if (folder / TRUTH).exists() else (None, {})
         )
         federations: list[SiloFederation] = []
 

@@ -71,10 +71,11 @@ def _hosted(job: Job, data: FederatedData, files: Mapping[str, Path]) -> Iterato
     private = registry.build(job.spec).private is not None
 
     def source(silo: str) -> SiloSource:
-        table = data.tables[silo]
+        table, survival = data.tables[silo], data.survival.get(silo)
         if silo not in files:
-            return TableSource(table, row_clusters=data.clusters.get(silo))
-        return FileSource(silo, files[silo], durable=private, parsed=Parsed(table, data.fingerprints[silo]))
+            return TableSource(table, row_clusters=data.clusters.get(silo), survival=survival)
+        parsed = Parsed(table, data.fingerprints[silo], survival)
+        return FileSource(silo, files[silo], durable=private, parsed=parsed)
 
     with ExitStack() as opened:
         services = {silo: SiloService(silo, source(silo)) for silo in data.schema.silos}

@@ -42,7 +42,8 @@ def read_run(folder: Path) -> PastRun:
     config = folder / "config.json"
     try:
         content = read_json(config)
-        name, variables = str(content["name"]), tuple(map(str, content["variables"]))
+        outcomes = (one["name"] for one in content.get("survival", ()))
+        name, variables = str(content["name"]), tuple(map(str, (*content["variables"], *outcomes)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, BadInput):
             raise

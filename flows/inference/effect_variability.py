@@ -64,7 +64,9 @@ def _learned_anew(data: RunData, resamples: int) -> tuple[list[Structure], list[
             ),
         ]
     )
-    algorithm = with_knowledge(registry.build(learner), replace(schema, knowledge=result.schema.knowledge))
+    algorithm = with_knowledge(
+        registry.build(learner), replace(schema, knowledge=result.schema.knowledge.among(schema.variables))
+    )
     silos = len(schema.silos)
     moments = [moments_of(wire.decode(regressions.Server, one), silos) for one in summed.last.server.states]
     return structures(algorithm, learned.last.server), moments

@@ -9,6 +9,7 @@ rows, the silos send the sums of adjusted regressions
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fedbnsl.algorithms import registry
@@ -37,6 +38,7 @@ from fedbnsl.tracking.result import RunResult
 from .effect_regressions import regression_estimator, with_placebos
 from .effect_variability import over_posterior, with_resamples, with_silos
 from .run_data import RunData, has_moments, read_run_data, within_moments
+from .survival_effects import survival_effects
 
 
 def effects(
@@ -84,10 +86,12 @@ def effects(
         For unknown variables and values, unsuitable runs, other rows, and impossible combinations of options.
     """
     _check_question(result, treatments, outcome)
-    if by is not None and not doubly_robust:
-        raise BadInput("--by is for doubly robust effects: add --doubly-robust")
-    if doubly_robust:
-        _check_doubly_robust(data, checks=bool(bootstrap or by_silo or placebo), joint=joint)
+    if outcome in result.schema.survival:
+        options = {"--bootstrap": bootstrap, "--by-silo": by_silo, "--placebo": placebo, "--by": by}
+        options |= {"--doubly-robust": doubly_robust, "several --treatment": joint}
+        return survival_effects(result, treatments, outcome, kind, values, data, options)
+    result = replace(result, structure=result.structure.among(result.schema.variables), survival=())
+    _check_doubly_robust(data, by, requested=doubly_robust, checks=bool(bootstrap or by_silo or placebo), joint=joint)
     _check_run(result, from_rows=data is not None, doubly_robust=doubly_robust)
     _check_variability(result, data, bootstrap, by_silo=by_silo, joint=joint)
     _check_placebo(data, placebo, joint=joint)
@@ -143,6 +147,9 @@ def _check_question(result: RunResult, treatments: Sequence[str], outcome: str) 
             raise BadInput(f"the {role} {quoted(name)} is no variable of the run: {choices_text(name, variables)}")
     if outcome in treatments:
         raise BadInput(f"treatment and outcome are the same variable: {outcome}")
+    sink = next((name for name in treatments if name in result.schema.survival), None)
+    if sink:
+        raise BadInput(f"{sink} is a survival outcome, which has no effect on other variables")
     repeated = next((name for name in treatments if list(treatments).count(name) > 1), None)
     if repeated:
         raise BadInput(f"the treatment {repeated} is named twice")
@@ -175,8 +182,12 @@ def _check_placebo(data: Path | None, placebo: int, *, joint: bool) -> None:
         raise BadInput("--placebo takes one treatment at a time")
 
 
-def _check_doubly_robust(data: Path | None, *, checks: bool, joint: bool) -> None:
-    """Raise `BadInput` if a doubly robust effect is requested, but cannot be computed."""
+def _check_doubly_robust(data: Path | None, by: str | None, *, requested: bool, checks: bool, joint: bool) -> None:
+    """Raise `BadInput` if a doubly robust effect is `requested` but cannot be computed, or `by` is without one."""
+    if not requested:
+        if by is not None:
+            raise BadInput("--by is for doubly robust effects: add --doubly-robust")
+        return
     if data is None:
         raise BadInput("--doubly-robust needs the run's rows: give --data FOLDER")
     if joint:

@@ -35,6 +35,8 @@ from fedbnsl.data.folder.sources import open_source
 from fedbnsl.tracking.model import network_of
 from fedbnsl.tracking.result import RunResult
 
+from .survival_effects import risk, risk_question, survival_node
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -52,6 +54,8 @@ class QueryAnswer:
     query: NetworkQuery
     answer: NetworkAnswer
     rests_on: tuple[str, ...]
+    interval: tuple[float, float] | None = None
+    """the 95 % interval of the probability of a survival outcome, from the uncertainty of its model"""
 
     def __str__(self) -> str:
         """The answer, with a line for each label or number, and its assumptions."""
@@ -63,7 +67,8 @@ class QueryAnswer:
         for labels, share in found.probabilities.items():
             name = ", ".join(f"{t}={label}" for t, label in zip(self.query.targets, labels, strict=True))
             margin = "" if found.exact else f" ± {2 * found.error(share):.2g}"
-            yield f"{name or 'probability'}: {share:.4g}{margin}"
+            ends = f", 95 % interval {self.interval[0]:.4g} to {self.interval[1]:.4g}" if self.interval else ""
+            yield f"{name or 'probability'}: {share:.4g}{margin}{ends}"
         if found.quantiles:
             low, middle, high = (found.quantiles[q] for q in QUANTILES)
             yield f"{self.query.targets[0]}: median {middle:.4g}, 90 % between {low:.4g} and {high:.4g}"
@@ -81,6 +86,7 @@ class QueryAnswer:
         number = {"mean": found.mean, "sd": found.sd, "quantiles": {str(q): x for q, x in found.quantiles.items()}}
         return {
             "exact": found.exact,
+            **({"interval": list(self.interval)} if self.interval else {}),
             **({"probabilities": named} if named else {k: one for k, one in number.items() if one}),
             "rests_on": list(self.rests_on),
         }
@@ -92,10 +98,16 @@ def query(result: RunResult, text: str, *, seed: int = 0, samples: int = PREDICT
     Raises `BadInput` for a query that cannot be read, has unknown variables, or has no answer, and for a run without a
     model.
     """
-    network = _network(result)
     parsed = parse(text)
     _refuse_open(result, parsed.do, {*parsed.targets, *(event.name for event in parsed.events), *parsed.given})
-    found = answer(network, _on_model_scale(parsed, result.schema), np.random.default_rng(seed), samples)
+    rng, asked = np.random.default_rng(seed), risk_question(parsed, result.schema.survival)
+    scaled = _on_model_scale(parsed, result.schema)
+    if asked is not None:
+        parents = survival_node(result, asked.name).parents
+        network = None if set(parents) <= set(parsed.do) and not parsed.given else _network(result)
+        found, interval = risk(result, asked, scaled, network, rng, samples)
+        return QueryAnswer(parsed, found, _rests_on(result, parsed, found), interval)
+    found = answer(_network(result), scaled, rng, samples)
     return QueryAnswer(parsed, _in_units(found, parsed, result.schema), _rests_on(result, parsed, found))
 
 
@@ -109,11 +121,11 @@ def parse(text: str) -> NetworkQuery:
         raise BadInput(f"{quoted(text)} is not a query: {FORM}")
     names, events = [], []
     for word in _split(targets):
-        event = re.fullmatch(r"(.+?)\s*([=<>])\s*(.+)", word)
+        event = re.fullmatch(r"(.+?)(\s*[=<>]|\s+within\s)\s*(.+)", word)
         if event is None:
             names.append(_name(word, text))
         else:
-            events.append(Event(_name(event[1], text), _comparison(event[2]), event[3].strip()))
+            events.append(Event(_name(event[1], text), _comparison(event[2].strip()), event[3].strip()))
     if names and events:
         raise BadInput(f"{quoted(text)} has targets with and without a value: {names[0]} and {events[0].name}")
     given: dict[str, Value] = {}
@@ -150,7 +162,8 @@ def _name(word: str, text: str) -> str:
 
 
 def _comparison(sign: str) -> Comparison:
-    return "<" if sign == "<" else ">" if sign == ">" else "="
+    signs: dict[str, Comparison] = {"<": "<", ">": ">", "within": "within"}
+    return signs.get(sign, "=")
 
 
 def _refuse_open(result: RunResult, do: Collection[str], others: Collection[str]) -> None:
@@ -210,6 +223,7 @@ def _rests_on(result: RunResult, query: NetworkQuery, found: NetworkAnswer) -> t
     """The assumptions behind an answer, one sentence each."""
     lines = [
         f"Model: {result.parameters.how}.",
+        *_survival_lines(result, query),
         "Exact for this model."
         if found.exact
         else f"Sampled: the weighted samples count as {found.samples:,.0f}; ± is two standard errors.",
@@ -228,6 +242,17 @@ def _rests_on(result: RunResult, query: NetworkQuery, found: NetworkAnswer) -> t
     if result.structure.lags and not query.do:
         lines.append("Earlier values that are not given count as independent, with the means of the data.")
     return tuple(lines)
+
+
+def _survival_lines(result: RunResult, query: NetworkQuery) -> list[str]:
+    """What a probability of a survival outcome rests on; empty for other queries."""
+    return [
+        f"Risk: the piecewise-exponential model of {one.name} given {', '.join(one.node.parents) or 'nothing'}, with "
+        f"hazards common to the {one.node.silos} silos in {len(one.node.limits)} intervals; the interval is that of "
+        "its coefficients and hazards."
+        for one in result.survival
+        if one.node and any(event.name == one.name for event in query.events)
+    ]
 
 
 def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = None, seed: int = 0) -> "pd.DataFrame":

@@ -68,7 +68,8 @@ def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
         raise BadInput(f"{result.name}: the run has an ε: another exchange over the rows would be a release")
     if result.schema.kind in ("time-series", "events"):
         raise BadInput(f"{result.name}: a run of {result.schema.kind}: graphs are edited for independent rows")
-    edited = edited_structure(edges, result.structure.variables)
+    edited = edited_structure(edges, result.structure.variables).among(result.schema.variables)
+    result = replace(result, structure=result.structure.among(result.schema.variables), survival=())
     settings = registry.entry(result.algorithm).config(**result.params)
     transforms = ",".join(f"{name}={how}" for name, how in result.schema.transforms.items())
     options = LearnOptions(

@@ -4,7 +4,8 @@ The folder must be the folder of the run: it has the same silos with the same nu
 recorded, the same checksums. Columns are selected, and numbers and dates are converted, as in the run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,18 +79,14 @@ class RunData:
         schema = replace(self.rows.schema, rows={silo: self.rows.schema.rows[silo]})
         return replace(self, rows=replace(self.rows, schema=schema, tables={silo: self.rows.tables[silo]}))
 
-    def exchanges(self, specs: Sequence[tuple[str, AlgorithmSpec, Any]]) -> list[ExchangeResult]:
-        """Run exchanges over the silos, one after the other.
-
-        Each of `specs` has the name of an exchange, its algorithm, and the server's initial state or None.
-
-        Raises `BadInput` if a silo does not respond.
-        """
+    @contextmanager
+    def session(self, spec: AlgorithmSpec) -> Iterator[tuple[Job, Session]]:
+        """Yield a job whose algorithm is `spec`, and a session with the silos."""
         job = Job(
             self.options.with_data(self.folder),
             str(uuid4()),
             "inline",
-            specs[0][1],
+            spec,
             self.rows.about,
             knowledge=self.result.schema.knowledge,
             clusters=self._clusters,
@@ -97,6 +94,16 @@ class RunData:
         declared = declarations(self.rows.about, self.reading)
         files = files_of(self.folder, self.reading)
         with inline_session(job, self.rows, files, declared) as session:
+            yield job, session
+
+    def exchanges(self, specs: Sequence[tuple[str, AlgorithmSpec, Any]]) -> list[ExchangeResult]:
+        """Run exchanges over the silos, one after the other.
+
+        Each of `specs` has the name of an exchange, its algorithm, and the server's initial state or None.
+
+        Raises `BadInput` if a silo does not respond.
+        """
+        with self.session(specs[0][1]) as (job, session):
             job = with_units(job, session)
             return [_exchange(job, session, *one) for one in specs]
 
@@ -110,7 +117,7 @@ def read_run_data(result: RunResult, folder: Path) -> RunData:
     """The rows of the run `result` in `folder`; raises `BadInput` if the folder has other rows."""
     schema = result.schema
     options = LearnOptions(
-        only=schema.variables,
+        only=(*schema.variables, *schema.survival_columns),
         missing="complete-rows" if schema.complete_rows else "model",
         dates="days" if schema.dates else "set-aside",
         seed=result.seed,
@@ -125,8 +132,9 @@ def read_run_data(result: RunResult, folder: Path) -> RunData:
     targets = tuple(named_targets(schema).items())
     reading = replace(reading_of(options), silos=schema.silos, transforms=tuple(requested.items()), targets=targets)
     data = read_folder(folder, reading)
-    if (data.schema.kind, data.schema.levels) != (schema.kind, schema.levels):
-        raise BadInput(f"{folder}: not the data of the run, which were {schema.kind}, with other labels")
+    found = (data.schema.kind, data.schema.levels, data.schema.survival)
+    if found != (schema.kind, schema.levels, schema.survival):
+        raise BadInput(f"{folder}: not the data of the run, which were {schema.kind}, with other labels or outcomes")
     if data.schema.gaps and has_moments(result):
         raise BadInput(f"{folder}: not the data of the run, which were numbers without empty cells")
     for silo, rows in schema.rows.items():

@@ -22,6 +22,7 @@ from .goodness_of_fit import held_out_refusal
 from .graph_posterior import posterior_refusal
 from .job import Job
 from .preparation import knowledge_of, outlier_refusal
+from .survival import check_survival
 from .truth_scores import check_truth
 from .tuning import tuning_refusal
 from .unknown_targets import check_unknown_targets
@@ -101,6 +102,7 @@ def check(job: Job, schema: Schema) -> None:
         if requested(job.settings) and (reason := refusal(job, schema)):
             raise BadInput(f"{option}: {reason}")
     _check_data(job, schema)
+    check_survival(job, schema)
     _check_experiments(job, schema)
     if entry.needs_truth and job.truth is None:
         raise NotApplicable(f"{name} uses the true graph to choose, and {job.dataset} has no truth.csv")
@@ -204,7 +206,7 @@ def create_job(
         algorithm_spec(settings, schema),
         about,
         truth,
-        knowledge_of(settings, schema.variables),
+        knowledge_of(settings, schema.nodes),
         silo_weights=silo_weights,
     )
 

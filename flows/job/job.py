@@ -110,6 +110,8 @@ class Job:
     """the period of the season that `auto` found in time series, in rows; 0 if it found none"""
     resamples: int = 0
     """number of resamples to learn from after the run"""
+    reads_survival: bool = False
+    """whether this is an exchange on survival outcomes, for which silos also read the columns of these outcomes"""
     at_sums: tuple[str, ...] = ()
     """silos whose owners allow only masked sums of moments and counts"""
 
@@ -162,9 +164,12 @@ class Job:
 
         Arcs between variables that no row observes together are forbidden, because they are not identified.
         """
+        if self.reads_survival:
+            schema = schema.with_survival_columns()
+        own_arcs = self.knowledge.among(schema.variables) if schema.survival or self.reads_survival else self.knowledge
         apart = [arc for one in self.pairs_apart(schema) for arc in (one, one[::-1])]
-        forbidden = (*self.knowledge.forbidden, *(arc for arc in apart if arc not in self.knowledge.forbidden))
-        known = replace(self.knowledge, forbidden=forbidden) if apart else self.knowledge
+        forbidden = (*own_arcs.forbidden, *(arc for arc in apart if arc not in own_arcs.forbidden))
+        known = replace(own_arcs, forbidden=forbidden) if apart else own_arcs
         adjusted = schema.adjusted(self.adjustment)
         own = replace(adjusted, units=self.units, imputation_model=self.imputation_model, knowledge=known)
         own = own if self.clusters is None else replace(own, independent_share=self.clusters.independent_share)
@@ -264,6 +269,7 @@ STEPS = {
     "posterior": "summing what graphs are scored by",
     "refit": "refitting weights",
     "rows": "directing edges again",
+    "survival": "fitting survival outcomes",
     "targets": "looking for changed mechanisms",
     "units": "finding the units of columns",
     "whole": "comparing settings",

@@ -160,17 +160,17 @@ def with_lags(job: Job, session: Session) -> Job:
     return replace(job, spec=replace(job.spec, settings=replace(settings, lags=lags)))
 
 
-def with_units(job: Job, session: Session) -> Job:
+def with_units(job: Job, session: Session, step: str = "units") -> Job:
     """`job` with the units of its columns, if silos reply with masked sums of numbers without an ε; otherwise `job`.
 
-    The exchange runs over the same silos, masked, under the run id `<run id>-units`. Raises `BadInput` if too many
+    The exchange runs over the same silos, masked, under the run id `<run id>-<step>`. Raises `BadInput` if too many
     silos are lost.
     """
     algorithm = registry.build(job.spec)
     hidden = algorithm.is_masked(session.schema, requested=job.settings.secure)
     if not hidden or session.schema.kind in ("discrete", "events") or algorithm.private is not None:
         return job
-    found = extra_exchange(job, session, AlgorithmSpec("units", Units()), "units")
+    found = extra_exchange(job, session, AlgorithmSpec("units", Units()), step)
     found.last.require_silos("when the units of the columns were computed")
     return replace(job, units=tuple(map(float, units_of(found.last.server))))
 

@@ -23,7 +23,15 @@ from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tracking.metrics import Kind, MetricValue
 from fedbnsl.tracking.publication import PublicationGate, rounded
 from fedbnsl.tracking.report.tables import format_bytes
-from fedbnsl.tracking.result import Confidence, FoundTargets, GraphPosterior, Parameters, RunResult, Tuning
+from fedbnsl.tracking.result import (
+    Confidence,
+    FoundTargets,
+    GraphPosterior,
+    Parameters,
+    RunResult,
+    SurvivalOutcome,
+    Tuning,
+)
 
 from .check import check
 from .continuation import Continued, adjusted_session, continued
@@ -53,6 +61,7 @@ from .preparation import (
 )
 from .privacy_spent import privacy_metrics, privacy_spent
 from .stopping import raise_if_stopped
+from .survival import survival_outcomes, with_survival
 from .truth_scores import Scored, score_run
 from .tuning import with_tuning
 from .unknown_targets import with_found_targets
@@ -102,7 +111,9 @@ class Resumed:
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
     """Run `job` and return the result; raises `BadInput` as `check` does, or if silos do not respond before round 1."""
     check(job, session.schema)
-    given = job
+    given, true_graph, true_weights = job, job.truth, job.silo_weights
+    if session.schema.survival:
+        job = _without_survival(job, session.schema)
 
     def announce(words: str) -> None:
         for listener in _step_listeners(listeners):
@@ -118,8 +129,11 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     best = _diagnosed(job, session, algorithm, last)
     job, algorithm, last, diagnosed, sums = best.job, best.algorithm, best.last, best.diagnosed, best.diagnosed.sums
     session = adjusted_session(job, session)
-    scored, truth = _scored(job, session, algorithm, last.server)
-    after = (job, session, algorithm, last, scored.structure)
+    outcomes = survival_outcomes(job, session, last)
+    whole = replace(job, truth=true_graph, silo_weights=true_weights)
+    scored, truth = _scored(whole, session, algorithm, last.server, outcomes)
+    learned = scored.structure.among(session.schema.variables) if outcomes else scored.structure
+    after = (job, session, algorithm, last, learned)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
     exact = unless_refused(lambda: parameters(*after, best.fitted, sums), lambda refusal: Parameters(None, refusal))
     model, scores = gate.parameters(exact), rounded(held_out(job, session, last), Kind.LIKELIHOOD)
@@ -144,6 +158,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         | gate.measures(diagnosed.metrics | checked.metrics | scores.metrics(session.schema.rows))
         | gate.measures(posterior_metrics(sampled))
         | (gate.measures(job.clusters.metrics) if job.clusters else {})
+        | ({"survival_bytes": sum(one.bytes_sent for one in outcomes)} if outcomes else {})
         | (job.imputation_cost.metrics | confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
@@ -156,16 +171,27 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         held_out=scores,
         tuning=rounded(tuned, Kind.LIKELIHOOD),
         found_targets=rounded(found_targets),
-        basis=_basis(job, session.schema, algorithm, last.server, scored.structure, found_targets),
+        basis=(
+            *_basis(job, session.schema, algorithm, last.server, scored.structure, found_targets),
+            *(one.basis for one in outcomes if one.node),
+        ),
         privacy=privacy,
         secure=algorithm.is_masked(session.schema, requested=job.settings.secure),
         confidence=edge_confidence,
         unresampled=unresampled,
         graph_posterior=sampled,
+        survival=outcomes,
         notes=notes,
         not_identified=job.pairs_apart(session.schema),
         disclosed=disclosed,
     )
+
+
+def _without_survival(job: Job, schema: Schema) -> Job:
+    """The job as its learner sees it: with a truth that has no survival outcomes."""
+    d = len(schema.variables)
+    own = {silo: weights[:d, :d] for silo, weights in job.silo_weights.items()}
+    return replace(job, truth=job.truth and job.truth.among(schema.variables), silo_weights=own)
 
 
 def _disclosed(
@@ -263,9 +289,18 @@ def _step_listeners(listeners: Iterable[object]) -> list[StepListener]:
     return [one for one in listeners if isinstance(one, StepListener)]
 
 
-def _scored(job: Job, session: Session, algorithm: Algorithm, server: Any) -> tuple[Scored, Structure | None]:
+def _scored(
+    job: Job, session: Session, algorithm: Algorithm, server: Any, outcomes: tuple[SurvivalOutcome, ...]
+) -> tuple[Scored, Structure | None]:
     """The scores of the structure in the final state `server`, and the true graph with which it was compared."""
-    compared = comparable_truth(job, algorithm.structure(server), session.schema)
+    schema, learned = session.schema, algorithm.structure
+    if outcomes:
+        arcs = [(one.name, other) for one in outcomes for other in schema.nodes if other != one.name]
+        known = replace(job.knowledge, forbidden=tuple(dict.fromkeys((*job.knowledge.forbidden, *arcs))))
+        job = replace(job, knowledge=known)  # an outcome is a sink of the true graph, too
+        schema = replace(schema, variables=schema.nodes, survival={})
+        algorithm = replace(algorithm, structure=lambda state: with_survival(learned(state), outcomes))
+    compared = comparable_truth(job, algorithm.structure(server), schema)
     scored: Scored = session.evaluate(lambda: score_run(algorithm, server, registry.entry(job.spec.name), compared))
     return scored, compared.truth
 

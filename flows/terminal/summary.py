@@ -62,6 +62,8 @@ def _strengths(edge: Edge, strengths: Strengths | None) -> list[str]:
         return []
     strength, direction = strengths.strength_and_direction(edge)
     no_direction = bool(edge.lag) or not edge.one_way or direction is None
+    if strength is None:
+        return ["", ""]
     return [f"strength {strength:.2f}", "" if no_direction else f"direction {direction:.2f}"]
 
 

@@ -153,7 +153,9 @@ def version_under(terms: RunTerms, silo: str, table: Table, key: bytes, seal: st
     # Which columns have labels says nothing about which rows are read.
     rows_of = schema.kind if schema.kind in ("time-series", "events") else "independent rows"
     reading = keyed_checksum(key, rows_of, dict(declared.marks), *chosen)
-    return row_version(table, schema, key, seal, reading, schema.variables if drops_rows else (), stretches)
+    return row_version(
+        table, schema, key, seal, reading, declared.decisive(schema.variables) if drops_rows else (), stretches
+    )
 
 
 def _codes(

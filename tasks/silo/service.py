@@ -584,7 +584,7 @@ class SiloService:
             )
         if not schema.complete_rows:
             return
-        columns = ", ".join(map(quoted, sorted(schema.variables)))
+        columns = ", ".join(map(quoted, sorted(terms.declared.decisive(schema.variables))))
         first = self._first_choice("complete columns", columns)
         if first != columns:
             raise NotAllowed(

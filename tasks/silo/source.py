@@ -19,7 +19,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.privacy.ledger import MemoryLedger
 from fedbnsl.algorithms.statistics.moments import Table, chunks
 from fedbnsl.algorithms.statistics.outliers import farthest_cell
-from fedbnsl.data.federated import Fingerprint
+from fedbnsl.data.federated import Fingerprint, with_survival_columns
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.fingerprint import fingerprint
 from fedbnsl.data.folder.sources import open_source
@@ -42,6 +42,8 @@ class Parsed:
 
     table: Any
     fingerprint: Fingerprint
+    survival: NDArray[np.float64] | None = None
+    """the columns of survival outcomes, which only some steps of a run read"""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class FileSource:
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
         """The parsed table, if the file has not changed since the parsing; otherwise the file is read again."""
         if self.parsed is not None and self.parsed.fingerprint.matches(fingerprint(self.path, self.parsed.fingerprint)):
-            return self.parsed.table
+            return with_survival(self.parsed.table, self.parsed.survival, schema)
         return read_rows(silo, self.path, schema, declared, self.mapper)
 
     def clusters(self, silo: str, schema: Schema, declared: Declared) -> NDArray[np.int64] | None:
@@ -136,6 +138,8 @@ class TableSource:
     described: Fingerprint | None = None
     row_clusters: NDArray[np.int64] | None = None
     """the number of the cluster of each row, `[n_rows]`"""
+    survival: NDArray[np.float64] | None = None
+    """the columns of survival outcomes, which only some steps of a run read"""
 
     def describe(self, silo: str, declared: Declared) -> AnyDescribed:
         """Raise `BadInput`: the caller that has the table also has its schema."""
@@ -143,7 +147,7 @@ class TableSource:
 
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
         """The table."""
-        return self.table
+        return with_survival(self.table, self.survival, schema)
 
     def clusters(self, silo: str, schema: Schema, declared: Declared) -> NDArray[np.int64] | None:
         """The number of the cluster of each row, `[n_rows]`, if it is known."""
@@ -175,6 +179,13 @@ class TableSource:
     def ledger(self, silo: str) -> MemoryLedger:
         """The ledger of the table."""
         return self.memory_ledger
+
+
+def with_survival(table: Any, survival: NDArray[np.float64] | None, schema: Schema) -> Any:
+    """`table` `[n_rows, d]` and, if `schema` has the columns of survival outcomes as variables, also these columns."""
+    if survival is None or table.shape[1] == len(schema.variables):
+        return table
+    return with_survival_columns(table, survival)
 
 
 SiloSource = FileSource | TableSource

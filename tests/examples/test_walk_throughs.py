@@ -90,6 +90,16 @@ def heart_disease(left, said):
     assert said.count("No unmeasured confounding") == said.count("placebo, the treatment permuted") == 2
 
 
+def registry_survival(left, said):
+    assert left["outcome"].node.parents == ("age", "smoking", "stage", "surgery")
+    assert left["crude"] < left["adjusted"].value
+    assert left["adjusted"].interval[0] < np.exp(-0.7) * 1.1
+    assert left["adjusted"].interval[1] > np.exp(-0.7)
+    assert left["risks"][1, "yes"] < left["risks"][1, "no"] < left["risks"][3, "no"]
+    assert left["year_one"].interval[0] < left["adjusted"].value < left["year_one"].interval[1]
+    assert "No unmeasured confounding" in said
+
+
 def protein_signals(left, said):
     assert "the experiments are drawn" in said
     assert left["rests"]
@@ -145,6 +155,7 @@ SHOWN = {
         bedside_monitors,
         telecom_alarms,
         heart_disease,
+        registry_survival,
         protein_signals,
         repeated_measures,
         nonlinear,

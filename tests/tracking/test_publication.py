@@ -23,6 +23,7 @@ REST_ON_OTHER_RULES = {
     "refit": "errors of synthetic data, which have true weights",
     "confidence": "shares of graphs",
     "graph_posterior": "shares of graphs, and weights of models",
+    "survival": "coefficients and hazards of models; counts of events on the grid, at least three in each interval",
     "changes": "differences of published models",
     "privacy": "the ledger",
     "disclosed": "sizes of messages; the smallest count is left out of the file",

@@ -63,6 +63,7 @@ SIGNS = {
     "additive errors": ("by additive errors", "p", "⬠"),
     "background knowledge": ("by knowledge", "s", "□"),
     "experiments": ("by experiments", "D", "◇"),
+    "survival outcome": ("into survival outcomes", "*", "☆"),
     "time": ("by time", ">", "▷"),
 }
 """by what a direction rests on, its words in the legend, and the sign on the line, drawn and as a letter"""

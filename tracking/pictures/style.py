@@ -166,7 +166,8 @@ def pens(edges: Iterable[Edge], marks: Marks) -> Callable[[Edge], Pen]:
         if strengths is None:
             width = STYLES[edge.category].width + 0.9 * abs(edge.weight or 0.0) / heaviest
         else:
-            width = 0.5 + 2.0 * strengths.strength_and_direction(edge)[0]
+            strength = strengths.strength_and_direction(edge)[0]
+            width = 0.5 + 2.0 * (1.0 if strength is None else strength)
         return Pen(width, UNSTABLE_OPACITY if marks.unstable(edge) else 1.0, marks.doubtful(edge))
 
     return pen

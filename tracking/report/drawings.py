@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 from fedbnsl.algorithms.errors import pluralize
 from fedbnsl.algorithms.graphs.edges import key_of
+from fedbnsl.algorithms.parameters.survival_node import SurvivalNode
 
+from ..pictures.curves import draw_curves
 from ..pictures.delays import draw_delays
 from ..pictures.picture import (
     MAX_UNROLLED_VARIABLES,
@@ -73,6 +75,17 @@ def delays_svg(result: RunResult) -> str | None:
     if not process or not process.delay:
         return None
     return as_svg(draw_delays(process, result.edges), "delays", "The delays between causes and effects")
+
+
+def survival_svg(node: SurvivalNode) -> str:
+    """The adjusted curves of a survival outcome."""
+    return as_svg(draw_curves(node), f"survival-{node.outcome}", f"The probability of no {node.outcome} over time")
+
+
+def survival_png(result: RunResult) -> bytes | None:
+    """The adjusted curves of the first survival outcome with a model, with a title; None without one."""
+    node = next((one.node for one in result.survival if one.node), None)
+    return as_png(draw_curves(node, _title(result))) if node else None
 
 
 def rounds_svg(result: RunResult) -> str:

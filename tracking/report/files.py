@@ -27,6 +27,7 @@ from fedbnsl.algorithms.graphs.edges import (
     known_figures,
 )
 from fedbnsl.algorithms.graphs.strengths import Strengths
+from fedbnsl.algorithms.parameters.survival_node import SurvivalNode
 from fedbnsl.algorithms.posterior.sampling import Posterior
 
 from ..comparison import Comparison
@@ -172,6 +173,17 @@ def posterior_graphs_csv(found: Posterior) -> str:
     return csv_text(header, rows)
 
 
+def hazard_rows(node: SurvivalNode) -> list[tuple[str, str, float, float, float, float]]:
+    """For each term of a survival outcome: outcome, term, hazard ratio, its 95 % interval, p-value of its variable."""
+    found = []
+    for k, term in enumerate(node.terms):
+        one = node.hazard_ratio(k)
+        numbers = (one.value, *one.interval, node.p_value(term.variable))
+        value, low, high, p = (float(f"{number:.4g}") for number in numbers)
+        found.append((node.outcome, term.name, value, low, high, p))
+    return found
+
+
 def silos_csv(scores: Mapping[str, Mapping[str, MetricValue]]) -> str:
     """One line per silo with the scores of its own structure; unknown scores are empty."""
     columns = list(dict.fromkeys(name for silo in scores for name in scores[silo]))
@@ -246,6 +258,7 @@ def config(result: RunResult) -> dict[str, Any]:
         **({"posterior": posterior_config(result.graph_posterior)} if result.graph_posterior != NO_POSTERIOR else {}),
         "tuning": asdict(result.tuning) if result.tuning else None,
         "knowledge": asdict(result.knowledge) if result.knowledge else None,
+        **({"survival": [asdict(one) for one in result.survival]} if result.survival else {}),
         **({"targets": schema.targets} if result.targets else {}),
         **({"found_targets": asdict(result.found_targets)} if result.found_targets else {}),
         **({"conditions": _conditions(schema)} if schema.condition_names else {}),

@@ -23,6 +23,7 @@ from fedbnsl.algorithms.errors import listed, pluralize
 from fedbnsl.algorithms.graphs.compare import summary_graph
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, weighted
 from fedbnsl.algorithms.graphs.strengths import SURE
+from fedbnsl.algorithms.parameters.survival_node import SurvivalNode
 from fedbnsl.algorithms.posterior.sampling import AGREEING, CHAINS, Posterior
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
 from fedbnsl.algorithms.statistics.transforms import FORMULAS, SCORES
@@ -60,6 +61,8 @@ from .drawings import (
     rounds_svg,
     silo_svgs,
     structure_png,
+    survival_png,
+    survival_svg,
 )
 from .statements import MAX_STATEMENTS, statements
 from .tables import (
@@ -396,6 +399,63 @@ def _changes(result: RunResult) -> Iterator[Block]:
         yield drift
     else:
         yield note(f"Parameter drift is not available: {found.no_drift}.")
+
+
+# Survival outcomes.
+
+HAZARD_COLUMNS = ("term", "hazard ratio", "from", "to", "p of the variable")
+
+
+def _survival(result: RunResult) -> Iterator[Block]:
+    for one in result.survival:
+        yield Heading(f"Survival: {one.name}")
+        if one.node is None:
+            yield Paragraph(one.reason, "warning")
+            continue
+        node = one.node
+        yield Paragraph(f"{_survival_summary(node)} {one.basis}")
+        if node.terms:
+            yield ReportTable(HAZARD_COLUMNS, [row[1:] for row in files.hazard_rows(node)])
+            yield note(
+                "A hazard ratio compares a level with the first level, or a number with one that is lower by 1 (of a "
+                "transformed number, on the transformed scale), with the other parents held fixed."
+            )
+        parent, _ = node.curves()
+        by = f", by {parent}, with the other parents at their means" if parent else ""
+        yield note(
+            f"The probability of no {one.name} until a time{by}. There is a point at the end of each of the "
+            f"{len(node.limits)} intervals of all silos together, each of which has at least {MIN_COUNT} events; pale "
+            "bands are pointwise 95 % intervals."
+        )
+        yield Pictures([("", survival_svg(node))])
+
+
+def _survival_summary(node: SurvivalNode) -> str:
+    return (
+        f"{node.events:,} events in {node.rows:,} rows of {pluralize(node.silos, 'silo')}, without rows that have an "
+        f"empty cell in {node.time}, {node.event} or the parents' candidates; the hazard is constant in each of "
+        f"{pluralize(len(node.limits), 'interval')}, and differs between silos."
+    )
+
+
+def survival_lines(result: RunResult) -> Iterator[str]:
+    """The hazard ratios of each survival outcome in a line, or the reason why it has no model."""
+    for one in result.survival:
+        if one.node is None:
+            yield one.reason
+            continue
+        ratios = (
+            f"{name} {value:.3g} ({low:.3g} to {high:.3g})"
+            for _, name, value, low, high, _ in files.hazard_rows(one.node)
+        )
+        yield f"hazard ratios of {one.name}: {', '.join(ratios) or 'no parent'}"
+
+
+def _survival_csv(result: RunResult) -> FileContent:
+    nodes = [one.node for one in result.survival if one.node]
+    rows = [row for node in nodes for row in files.hazard_rows(node)]
+    header = ("outcome", "term", "hazard_ratio", "low", "high", "p_value")
+    return files.csv_text(header, rows) if nodes else None
 
 
 # Data, experiments and knowledge.
@@ -962,7 +1022,7 @@ def _posterior_lines(result: RunResult) -> Iterator[str]:
         yield _no_posterior(result)
     if found.posterior is None:
         return
-    pairs = found.posterior.joined[np.triu_indices(len(result.structure.variables), 1)]
+    pairs = found.posterior.joined[np.triu_indices(len(found.posterior.variables), 1)]
     yield (
         f"posterior over graphs: {found.posterior.graphs} DAGs, on average {found.posterior.edges.sum():.3g} edges; "
         f"{pluralize(int((pairs >= 0.9).sum()), 'pair')} joined with probability .9 or more, "
@@ -1113,6 +1173,12 @@ SECTIONS = (
             ),
             "delays.png": delays_png,
         },
+    ),
+    Section(
+        "survival",
+        _survival,
+        survival_lines,
+        files={"survival.csv": _survival_csv, "survival.png": survival_png},
     ),
     Section("data", _data),
     Section(

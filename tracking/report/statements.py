@@ -23,6 +23,7 @@ from fedbnsl.algorithms.effects.units import SAMPLED_ROWS, DataUnits, Scale
 from fedbnsl.algorithms.graphs.edges import Edge, key_of, weighted
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.parameters.networks import Network
+from fedbnsl.algorithms.parameters.survival_node import SurvivalNode, ratio
 
 from ..result import RunResult, strengths_in
 
@@ -79,6 +80,8 @@ def _described(result: RunResult, edges: list[Edge]) -> Iterator[Statement]:
         if edge.directed and (reason := result.doubted.get((edge.source, edge.target))):
             doubt = f"{reason}, so the direction of the graph is doubtful"
             yield Statement(edge, f": the two variables depend on each other; {doubt}{_support(result, edge)}.")
+        elif node := next((one.node for one in result.survival if one.node and one.name == edge.target), None):
+            yield _to_survival(result, edge, node)
         elif result.structure.kind == "pag":
             yield Statement(edge, f"{_pag_sentence(edge)}{_evidence(result, edge)}{_support(result, edge)}.")
         elif network is not None and network.lags and network.linear:
@@ -252,6 +255,26 @@ def _over_time(result: RunResult, network: Network, edge: Edge) -> Statement:
     return Statement(edge, text, abs(weight) * spread / total)
 
 
+def _to_survival(result: RunResult, edge: Edge, node: SurvivalNode) -> Statement:
+    """The hazard ratio of an edge to a survival outcome: for a number, that of one standard deviation."""
+    own = [k for k, one in enumerate(node.terms) if one.variable == edge.source]
+    if not own:
+        return Statement(edge, f": {edge.source} is required as a cause of {edge.target}.", 0.0)
+    k = max(own, key=lambda k: abs(node.terms[k].coefficient * node.terms[k].spread))
+    term = node.terms[k]
+    step = 1.0 if term.level else term.spread
+    found = ratio(step * term.coefficient, step * float(node.errors[k]))
+    change = f"{edge.source} higher by {step:.3g} (one standard deviation)"
+    if term.level:
+        change = f"{edge.source} = {term.level} instead of {node.levels[edge.source][0]}"
+    others = [name for name in node.parents if name != edge.source]
+    given = f", {_listed(others)} held fixed" if others else ""
+    low, high = found.interval
+    text = f"the hazard of {edge.target} is {found.value:.3g} times as high (95 % interval {low:.3g} to {high:.3g})"
+    size = abs(term.coefficient * term.spread)
+    return Statement(edge, f": with {change}, {text}{given}{_support(result, edge)}.", size)
+
+
 def _pag_sentence(edge: Edge) -> str:
     at_source, at_target = edge.at_source, edge.at_target
     if (at_source, at_target) == (ARROW, ARROW):
@@ -279,6 +302,8 @@ def _support(result: RunResult, edge: Edge) -> str:
     if strengths is None:
         return ""
     strength, direction = strengths.strength_and_direction(edge)
+    if strength is None:
+        return "; not examined in resamples"
     joined = f"; found in {_share(strength, '')}{strengths.structures} resamples"
     if direction is None or not edge.directed or edge.lag:
         return joined

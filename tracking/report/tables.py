@@ -118,7 +118,7 @@ def edges_table(
         strength, direction = strengths.strength_and_direction(edge) if strengths else (0.0, None)
         cells = {"edge": edge.text, "weight": edge.weight, "true weight": edge.true_weight, "": mark}
         cells |= {"strength": strength, "direction": direction}
-        ranked.append((-abs(edge.weight or 0.0), -strength, [cells[name] for name in names]))
+        ranked.append((-abs(edge.weight or 0.0), -(strength or 0.0), [cells[name] for name in names]))
     return ReportTable(names, [row for *_, row in sorted(ranked, key=lambda one: one[:2])])
 
 
@@ -194,7 +194,7 @@ def confidence_table(result: RunResult) -> ReportTable | None:
     truth = {key_of(edge) for edge in ClassifiedEdges(result.truth)} if result.truth else set()
     edges = {key_of(edge): edge for edge in frequent_edges(strengths, MIN_STRENGTH)} | average | learned
     rows = []
-    for key, edge in sorted(edges.items(), key=lambda one: -strengths.strength_and_direction(one[1])[0]):
+    for key, edge in sorted(edges.items(), key=lambda one: -(strengths.strength_and_direction(one[1])[0] or 0.0)):
         other = average[key].text if key in average else None
         true = ["yes" if key in truth else "no"] * bool(result.truth)
         rows.append(
@@ -226,7 +226,7 @@ def posterior_table(result: RunResult) -> ReportTable | None:
     found = result.graph_posterior.posterior
     if found is None:
         return None
-    names, learned = found.variables, result.structure.adjacency
+    names, learned = found.variables, result.structure.among(found.variables).adjacency
     shown = np.triu((found.joined >= MIN_STRENGTH) | learned | learned.T, 1)
     ordered = sorted(np.argwhere(shown).tolist(), key=lambda pair: -found.joined[*pair])
     rows = []
@@ -382,6 +382,12 @@ def rows_line(schema: Schema) -> str:
     silos_left = len(rows) - MAX_SILO_COLUMNS
     more = f" and {pluralize(silos_left, 'more silo')}" if silos_left > 0 else ""
     return f"{pluralize(sum(rows.values()), 'row')} in {pluralize(len(rows), 'silo')}: {each}{more}"
+
+
+def survival_line(schema: Schema) -> str:
+    """The survival outcomes with their columns, in words; empty without such outcomes."""
+    each = [f"{name} ({time} until {event} = 1, or censored)" for name, (time, event) in schema.survival.items()]
+    return f"{pluralize(len(each), 'survival outcome')}: {', '.join(each)}" if each else ""
 
 
 def stretches_line(schema: Schema) -> str:

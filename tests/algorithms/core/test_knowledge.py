@@ -99,3 +99,9 @@ def test_what_precedes_is_an_order_that_every_agreeing_graph_has(d, seed):
     for _ in range(d):
         ways |= ways @ both
     assert not np.diag(ways).any()
+
+
+def test_knowledge_among_some_variables_has_only_their_arcs():
+    known = Knowledge((("a", "b"), ("b", "c")), (("c", "a"), ("d", "b")))
+    assert known.among(("a", "b", "c")) == Knowledge((("a", "b"), ("b", "c")), (("c", "a"),))
+    assert known.among(("a", "d")) == Knowledge()

@@ -58,3 +58,17 @@ def test_lagged_edges_move_with_the_names_and_are_drawn_from_earlier_times():
     assert set(structure.to_networkx().edges) == {("a", "b"), ("a[t-1]", "a"), ("a[t-2]", "b")}
     with pytest.raises(ValueError, match=r"2 variables need 2 x 2 x 2 lagged weights, not \(2, 3, 3\)"):
         Structure(("a", "b"), np.zeros((2, 2)), lagged=lagged, lagged_scores=np.zeros((2, 3, 3)))
+
+
+def test_a_sink_is_added_and_taken_away():
+    weights = np.array([[0, 2.0], [0, 0]])
+    plain = Structure(("a", "b"), weights, scores=abs(weights))
+    more = plain.with_sink("c", {"b": -0.5})
+    assert more.variables == ("a", "b", "c")
+    assert np.argwhere(more.adjacency).tolist() == [[0, 1], [1, 2]]
+    assert (more.weights[1, 2], more.scores[1, 2]) == (-0.5, 0.5)
+    assert np.array_equal(more.among(("b", "a")).weights, weights)
+    assert more.among(("a", "c")).variables == ("a", "c")
+    assert plain.among(("a", "b", "c")) is plain
+    pag = Structure(("a", "b"), np.array([[0, 3.0], [3, 0]]), "pag").with_sink("c", {"a": 1.0})
+    assert (pag.weights[0, 2], pag.weights[2, 0]) == (2, 1)

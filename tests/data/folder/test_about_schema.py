@@ -20,6 +20,7 @@ ACCEPTED = [
     {"sheet": "Data", "ignore": ["id"], "rename": {"a": {"Alter": "age"}}, "unit": {"age": "years", "x": ""}},
     {"join": {"colour": ["red", "green"]}},
     {"omop": {"cohort": {"domain": "condition", "concepts": [201826]}, "columns": {"age": "age"}}},
+    {"survival": {"death": ["days", "died"]}},
     {"sheet": {"a": "Data"}, "targets": {"a": ["x"]}, "comment": ["anything"], "$schema": "about.schema.json"},
 ]
 REFUSED = [
@@ -48,6 +49,8 @@ REFUSED = [
     {"unit": ["years"]},
     {"join": {"colour": ["red"]}},
     {"targets": {"a": "x"}},
+    {"survival": {"death": ["days"]}},
+    {"survival": {"death": "died"}},
 ]
 
 

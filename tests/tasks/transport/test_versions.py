@@ -17,7 +17,7 @@ from fedbnsl.tasks.transport.tls import PeerRefusedError
 from tests.tasks.transport.relay_peers import FalseRelay, eventually, hub, identity_of
 
 OTHER = PROTOCOL_VERSION + 1
-PROTOCOLS = {1: "70c6e531"}
+PROTOCOLS = {1: "324520a0"}
 """by version of the protocol, a digest of the messages"""
 
 

@@ -211,7 +211,7 @@ def legend_of(figure):
 
 
 def test_every_basis_of_a_direction_has_a_sign():
-    assert set(SIGNS) == {*BASES.values(), "background knowledge", "experiments", "time"}
+    assert set(SIGNS) == {*BASES.values(), "background knowledge", "experiments", "survival outcome", "time"}
     assert len({sign for _, sign, _ in SIGNS.values()}) == len({letter for *_, letter in SIGNS.values()}) == len(SIGNS)
 
 
