@@ -109,6 +109,7 @@ FACTS = {
     "periods": "quarters or months",
     "negative": "negative numbers",
     "shape": "suggested transform: {}",
+    "far": "a number is far from all others",
     "counted": "suggested coding of counts: {}",
     "labelled": "its type in the file is that of labels",
     "unit": "numbers with a unit or other marks: '{}'",

@@ -120,13 +120,12 @@ class LearnOptions(Options):
     detrend: bool = False
     """Time series: each silo subtracts the linear trend of each of its series."""
     deseasonalise: Annotated[int | None, Ge(0), OnCommandLine(value="PERIOD")] = None
-    """Time series: each silo subtracts the seasonal component of this period, in rows; 0: off; default: off,
-    or the season that auto finds."""
+    """Time series: each silo subtracts the season of this period, in rows; 0: off; default: the one that auto finds."""
     difference: bool = False
     """Time series: learn from the differences of consecutive rows, for series with a unit root."""
     transform: Annotated[str, OnCommandLine(value="NAME|COLUMN=NAME")] = "none"
-    """Transform of numbers inside each silo: normal-scores, log-ratio (shares of a whole), log, sqrt, bounded (moves
-    numbers far from all others; the default if there are some) or none, for all columns or some, as in 'size=log'."""
+    """Transform of numbers inside each silo: normal-scores, log-ratio (shares of a whole), log, sqrt, bounded (the
+    default where some numbers are far from all others) or none, also by column: 'size=log'."""
     targets: Annotated[TargetsFile, OnCommandLine(value="FILE|none|unknown")] = None
     """CSV file with columns silo, variable: the variables that an experiment has set in each silo; none: treat all data
     as observational; unknown: find the variables whose mechanisms have changed; default: the targets in about.json."""
@@ -134,8 +133,8 @@ class LearnOptions(Options):
     """Column that names the condition of each row, for experiments within silos; targets are then given for each
     condition."""
     cluster: Annotated[str | None, OnCommandLine(value="COLUMN")] = None
-    """Column that names the cluster of each row, such as a patient or a ward, if rows of one cluster depend on each
-    other: scores, tests and intervals then count the effective number of rows."""
+    """Column that names the cluster of each row, such as a patient: scores, tests and intervals count effective
+    rows."""
     knowledge: Annotated[KnowledgeFile, OnCommandLine(value="FILE")] = Field(default=None, title="Background knowledge")
     """CSV file of background knowledge with columns rule, source, target; rules: required, forbidden, no-parents,
     tier."""
