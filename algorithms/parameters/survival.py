@@ -21,7 +21,7 @@ sum over all coded candidates. The coordinator finds the candidates with the bes
 and removing one variable at a time, and sends its maximum as the next β. When neither candidates nor coefficients
 change, no addition (by the score test) or removal (by the Wald test) of a variable improves the BIC, in which the
 sample size is the number of events (Volinsky & Raftery 2000, "Bayesian information criterion for censored survival
-models").
+models"). If rows depend on each other within clusters, the likelihood counts the share of independent rows.
 
 Round 1 sums histograms of times, with and without event, on a public grid that is fixed in advance. From them follow
 the limits of at most `INTERVALS` intervals with about as many events each, and no fewer than `MIN_COUNT`. After the
@@ -315,7 +315,8 @@ def _after_step(server: Server, sums: dict[str, FloatArray]) -> Server:
     request, likelihood = server.request, float(sums["likelihood"])
     b, H = request.coefficients, sums["curvature"]
     owners = coding_of(server.schema).owners[_coded(server.schema, request)]
-    penalty = 0.5 * log(server.events)
+    independent = server.schema.independent_share
+    penalty = 0.5 * log(max(server.events * independent, 1)) / independent
     given_up = penalty * float(((server.accepted != 0) & (b == 0)).sum())
     if likelihood < server.likelihood - given_up - ROUNDING * (1 + abs(server.likelihood)):
         return replace(server, request=replace(request, coefficients=0.5 * (b + server.accepted)))
@@ -392,7 +393,7 @@ def node(server: Server) -> SurvivalNode | str:
     coded = _coded(schema, request)
     owners = coding.owners[coded]
     kept = Quadratic(request.coefficients, server.curvature, owners, server.usable).columns(server.parents)
-    covariance = np.linalg.inv(server.curvature[np.ix_(kept, kept)])
+    covariance = np.linalg.inv(server.curvature[np.ix_(kept, kept)]) / schema.independent_share
     terms = []
     for k in kept.tolist():
         name = schema.variables[owners[k]]
@@ -415,4 +416,5 @@ def node(server: Server) -> SurvivalNode | str:
         events=COUNT_GRID * round(server.events / COUNT_GRID),
         rows=server.rows,
         silos=len(server.silos),
+        independent_share=schema.independent_share,
     )

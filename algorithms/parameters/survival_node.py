@@ -73,6 +73,13 @@ class SurvivalNode:
     rows: int
     """the rows that enter the fit"""
     silos: int
+    independent_share: float = 1.0
+    """the share of the rows that counts as independent, if clusters of rows depend on each other"""
+
+    @property
+    def _independent_events(self) -> FloatArray:
+        """The effective number of events in each interval, `[J]`, at least 1."""
+        return np.maximum(self.independent_share * np.array(self.interval_events, np.float64), 1.0)
 
     @property
     def errors(self) -> FloatArray:
@@ -145,7 +152,7 @@ class SurvivalNode:
         value = float(share @ -np.expm1(-parts.sum() * np.exp(x @ b)))
         covariance = np.reshape(self.covariance, (len(b),) * 2)
         drawn = rng.multivariate_normal(b, covariance, DRAWS, method="eigh") if len(b) else np.zeros((DRAWS, 0))
-        spread = 1 / np.sqrt(np.maximum(self.interval_events, 1))
+        spread = 1 / np.sqrt(self._independent_events)
         hazards = np.exp(spread * rng.standard_normal((DRAWS, len(parts)))) @ parts
         distinct, number = np.unique(x, axis=0, return_inverse=True)
         mass = np.bincount(number.ravel(), share, len(distinct))
@@ -190,7 +197,7 @@ class SurvivalNode:
         b, centre = (np.array([getattr(one, name) for one in self.terms]) for name in ("coefficient", "centre"))
         parts, step = np.array(self.hazards) * np.diff(np.append(0.0, self.limits)), x - centre
         total = np.cumsum(parts)
-        of_hazards = np.cumsum(parts**2 / np.maximum(self.interval_events, 1)) / total**2
+        of_hazards = np.cumsum(parts**2 / self._independent_events) / total**2
         error = np.sqrt(of_hazards + step @ np.reshape(self.covariance, (len(b),) * 2) @ step)
         ends = (np.exp(-total * exp(float(step @ b)) * np.exp(k * LEVEL_QUANTILE * error)) for k in (0, 1, -1))
         return Curve(label, *ends)

@@ -390,19 +390,26 @@ def transforms_of(
     for name in dict(declared.reading.transforms):
         if name not in numbers and declared.keeps(name):
             raise BadInput(f"{place}: --transform: {quoted(name)} is not a column of numbers")
-    found: dict[str, Transform] = {}
-    for name, column in numbers.items():
-        requested = declared.transform_of(name)
-        if requested is None and name in counts:
-            found[name] = "log1p" if counts[name] == "log1p" else "anscombe"
-        elif requested is None and declared.bounds_far_numbers and silos_with_far_numbers(column):
-            found[name] = BOUNDED
-        elif requested is not None and requested != "none":
-            if column.negative and requested not in (NORMAL_SCORES, BOUNDED):
-                raise BadInput(f"{place}: column {quoted(name)}: it has numbers below 0, which have no {requested}")
-            found[name] = "log1p" if requested == "log" and column.zeros else requested
+    chosen = {name: _transform_of(place, name, column, counts.get(name), declared) for name, column in numbers.items()}
+    found = {name: one for name, one in chosen.items() if one}
     check_parts(found, place)
     return found
+
+
+def _transform_of(
+    place: str, name: str, column: JointColumn, coding: str | None, declared: Declared
+) -> Transform | None:
+    """The transform of a column of numbers, whose `coding` as counts is given if they are counts; None for none."""
+    requested = declared.transform_of(name)
+    if requested is None:
+        if coding is not None:
+            return "log1p" if coding == "log1p" else "anscombe"
+        return BOUNDED if declared.bounds_far_numbers and silos_with_far_numbers(column) else None
+    if requested == "none":
+        return None
+    if column.negative and requested not in (NORMAL_SCORES, BOUNDED):
+        raise BadInput(f"{place}: column {quoted(name)}: it has numbers below 0, which have no {requested}")
+    return "log1p" if requested == "log" and column.zeros else requested
 
 
 def silos_with_far_numbers(column: JointColumn) -> list[str]:

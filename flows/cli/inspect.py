@@ -50,15 +50,21 @@ def show_cohorts(files: Mapping[str, Path]) -> None:
 
     from ..terminal.console import show_rows
 
-    queries = {silo: QuerySource(path) for silo, path in files.items() if kind_of(path) == "query"}
-    compiled = {silo: query for silo, query in queries.items() if query.compiled}
-    for text in dict.fromkeys(query.compiled for query in compiled.values()):
-        print(f"-- {', '.join(silo for silo, query in compiled.items() if query.compiled == text)}\n{text}\n")
-    if compiled:
-        steps = {silo: query.attrition() for silo, query in compiled.items()}
-        names = [step for step, _ in next(iter(steps.values()))]
-        counts = [[str(n) if n >= FEW_PATIENTS else f"<{FEW_PATIENTS}" for _, n in own] for own in steps.values()]
-        show_rows(zip(names, *counts, strict=True), ("", *steps))
+    queries = [(silo, QuerySource(path)) for silo, path in files.items() if kind_of(path) == "query"]
+    compiled = {silo: query for silo, query in queries if query.compiled}
+    silos_of: dict[str | None, list[str]] = {}
+    for silo, query in compiled.items():
+        silos_of.setdefault(query.compiled, []).append(silo)
+    for text, silos in silos_of.items():
+        print(f"-- {', '.join(silos)}\n{text}\n")
+    steps = [query.attrition() for query in compiled.values()]
+    if steps:
+        counts = [[_patients(n) for _, n in own] for own in steps]
+        show_rows(zip([step for step, _ in steps[0]], *counts, strict=True), ("", *compiled))
+
+
+def _patients(number: int) -> str:
+    return str(number) if number >= FEW_PATIENTS else f"<{FEW_PATIENTS}"
 
 
 def _missing_codes(data: FederatedData) -> tuple[MissingCode, ...]:

@@ -93,9 +93,8 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
     of_numbers = session.schema.kind in ("continuous", *SERIES)
     if job.spec.settings != default or not of_numbers or not job.settings.diagnose:
         return linear
-    if job.settings.deseasonalise is None:
-        linear = _without_seasons(linear, session)
-        session, diagnosed = adjusted_session(linear.job, session), linear.diagnosed
+    linear = _without_seasons(linear, session)
+    session, diagnosed = adjusted_session(linear.job, session), linear.diagnosed
     checked = unless_refused(lambda: _checked_linear_errors(linear, session), lambda refusal: None)
     if checked:
         linear = _diagnosed_again(linear, session, checked)
@@ -117,8 +116,12 @@ def adjusted_session(job: Job, session: Session) -> Session:
 
 
 def _without_seasons(linear: Continued, session: Session, number: int = 1) -> Continued:
-    """The run on series without the season of the diagnosis, and without a further one that shows then."""
-    if number > MAX_SEASONS or all(one.name != SEASON for one in linear.diagnosed.findings):
+    """The run on series without the season of the diagnosis, and without a further one that shows then.
+
+    The run stays unchanged if the user has chosen a period, or to keep seasons.
+    """
+    found_season = any(one.name == SEASON for one in linear.diagnosed.findings)
+    if number > MAX_SEASONS or not found_season or linear.job.settings.deseasonalise is not None:
         return linear
     found = unless_refused(lambda: _without_season(linear, session, number), lambda refusal: linear)
     return linear if found is linear else _without_seasons(found, session, number + 1)

@@ -133,8 +133,7 @@ class LearnOptions(Options):
     """Column that names the condition of each row, for experiments within silos; targets are then given for each
     condition."""
     cluster: Annotated[str | None, OnCommandLine(value="COLUMN")] = None
-    """Column that names the cluster of each row, such as a patient: scores, tests and intervals count effective
-    rows."""
+    """Column of the cluster of each row, such as a patient: scores, tests and intervals then count effective rows."""
     knowledge: Annotated[KnowledgeFile, OnCommandLine(value="FILE")] = Field(default=None, title="Background knowledge")
     """CSV file of background knowledge with columns rule, source, target; rules: required, forbidden, no-parents,
     tier."""
@@ -147,9 +146,9 @@ class LearnOptions(Options):
     no_parents: Annotated[Names, OnCommandLine(value="NAMES")] = None
     """Variables that must have no parents, such as 'age,sex'."""
     parameters: bool = Field(default=True, title="Parameters of the structure")
-    """Also estimate the parameters of the learned structure, in further exchanges."""
+    """Also estimate the parameters of the structure."""
     diagnose: bool = Field(default=True, title="Diagnoses")
-    """Also diagnose the data: violated assumptions and deviating silos, in further exchanges."""
+    """Also look for violated assumptions and deviating silos."""
     smoothing: Annotated[Positive, OnCommandLine(value="ROWS")] = 1.0
     """Equivalent sample size of the Dirichlet prior of probability tables, in rows."""
     small_cells: SmallCells = "blank"
@@ -158,7 +157,7 @@ class LearnOptions(Options):
     bootstrap: Annotated[int | None, Ge(0), Le(10_000)] = Field(default=None, title="Resamples")
     """Number of resamples (random halves of each silo's rows), 2 or more, to estimate the confidence in each edge. 0:
     no resamples. Default: 30 if auto chose the learner, the run has at most two rounds, and resampling takes about 2
-    seconds or less; otherwise 0, and with an ε, targets or rows read in passes."""
+    seconds or less; 0 otherwise, and with an ε, with targets and in passes."""
     posterior: Annotated[int, Ge(0), Le(10_000)] = Field(default=0, title="Graphs from the posterior")
     """Number of graphs, 100 or more, to sample from their posterior given the data, for the probability of each edge,
     path and effect; for tables of numbers (BGe) or of labels (BDeu). 0: no graphs."""
@@ -176,8 +175,8 @@ class LearnOptions(Options):
     time_limit: Annotated[float | None, Gt(0), OnCommandLine(value="SECONDS")] = None
     """Seconds after which the rounds end with the best graph so far; later steps take further time."""
     megabytes: Annotated[float | None, Gt(0), OnCommandLine(value="N")] = None
-    """Maximum number of megabytes that the rounds send, in both directions together. If the next exchange would exceed
-    N, the rounds end with the best graph so far. The first exchange always takes place."""
+    """Maximum number of megabytes that the rounds send, in both directions together: after these, they end
+    with the best graph so far. The first exchange always takes place."""
     seed: Annotated[CountOrNone, Le(LARGEST_SEED)] = 0
     """Random seed. Equal seeds give equal results, except with a time limit or private noise."""
     out: Annotated[str | None, AfterValidator(lambda given: given and in_utf8(given)), OnCommandLine(value="DIR")] = (

@@ -247,7 +247,8 @@ def config(result: RunResult) -> dict[str, Any]:
         "secure",
     )
     of_data = ("kind", "variables", "levels", "aside", "complete_rows", "transforms", "counts")
-    return {
+    posterior = result.graph_posterior
+    content = {
         **{name: getattr(result, name) for name in of_run},
         **{name: getattr(schema, name) for name in of_data},
         "rows": {silo: schema.rows[silo] for silo in schema.silos},
@@ -255,18 +256,27 @@ def config(result: RunResult) -> dict[str, Any]:
         "findings": [asdict(one) for one in result.diagnosed.findings],
         "fit": asdict(result.fit),
         "held_out": asdict(result.held_out),
-        **({"posterior": posterior_config(result.graph_posterior)} if result.graph_posterior != NO_POSTERIOR else {}),
-        "tuning": asdict(result.tuning) if result.tuning else None,
-        "knowledge": asdict(result.knowledge) if result.knowledge else None,
-        **({"survival": [asdict(one) for one in result.survival]} if result.survival else {}),
-        **({"targets": schema.targets} if result.targets else {}),
-        **({"found_targets": asdict(result.found_targets)} if result.found_targets else {}),
-        **({"conditions": _conditions(schema)} if schema.condition_names else {}),
-        **({"independent_share": schema.independent_share} if schema.independent_share < 1 else {}),
+        "posterior": None if posterior == NO_POSTERIOR else posterior_config(posterior),
+        "tuning": _fields_of(result.tuning),
+        "knowledge": _fields_of(result.knowledge),
+        "survival": [asdict(one) for one in result.survival],
+        "targets": schema.targets if result.targets else None,
+        "found_targets": _fields_of(result.found_targets),
+        "conditions": _conditions(schema) if schema.condition_names else None,
+        "independent_share": schema.independent_share if schema.independent_share < 1 else None,
         "parameters": {"learned": result.parameters.network is not None, "how": result.parameters.how},
         "privacy": asdict(result.privacy) | {"not_covered": NOT_COVERED} if result.privacy else None,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("fedbnsl", "numpy")}},
     }
+    return {name: value for name, value in content.items() if value or name not in OF_SOME_RUNS}
+
+
+def _fields_of(found: Any) -> dict[str, Any] | None:
+    return asdict(found) if found else None
+
+
+OF_SOME_RUNS = ("posterior", "survival", "targets", "found_targets", "conditions", "independent_share")
+"""the keys of `config.json` that are there only if the run has such a result"""
 
 
 def posterior_config(found: GraphPosterior) -> dict[str, Any]:

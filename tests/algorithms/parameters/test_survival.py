@@ -422,3 +422,29 @@ def test_curves_fall_and_are_ordered_by_the_hazard(fitted):
     value, (low, high) = by_dose.risk(fitted.limits[2], {"dose": np.zeros(1)})
     np.testing.assert_allclose([1 - curves[0].high[2], 1 - curves[0].low[2]], [low, high], atol=0.012)
     assert low < value < high
+
+
+def test_repeated_rows_in_clusters_count_once():
+    """With each row five times, parents, intervals and curves are those of the rows once."""
+    once = draw(12, 0.3)
+    repeated = {silo: np.repeat(rows, 5, axis=0) for silo, rows in once.items()}
+    clustered = replace(schema_of(repeated), independent_share=0.2)
+    found = node(finished(repeated, required=(), schema=clustered))
+    expected, naive = (node(finished(tables, required=())) for tables in (once, repeated))
+    assert found.parents == expected.parents
+    assert found.events == pytest.approx(5 * expected.events, rel=0.02)
+    np.testing.assert_allclose(coefficients(found), coefficients(expected), atol=0.01)
+    np.testing.assert_allclose(found.errors, expected.errors, rtol=0.02)
+    assert (naive.errors < 0.5 * expected.errors).all()
+    widths = [np.mean([curve.high - curve.low for curve in one.curves()[1]]) for one in (found, expected, naive)]
+    assert widths[0] == pytest.approx(widths[1], rel=0.05)
+    assert widths[2] < 0.6 * widths[1]
+    row = {"age": np.zeros(1), "dose": np.zeros(1), "pressure": np.zeros(1)}
+    risks = [np.diff(one.risk(expected.limits[3], row)[1]) for one in (found, expected)]
+    assert risks[0] == pytest.approx(risks[1], rel=0.1)
+    weak = {silo: np.repeat(rows[:25], 5, axis=0) for silo, rows in once.items()}
+    sizes = [
+        len(node(finished(weak, required=(), schema=replace(schema_of(weak), independent_share=share))).parents)
+        for share in (0.2, 1.0)
+    ]
+    assert sizes[0] < sizes[1]
