@@ -43,7 +43,7 @@ def found(folder, out, **options):
 )
 def test_what_is_advised_removes_what_was_found(tmp_path, what, advised):
     write_folder(tmp_path / "study", drawn(what, 1003))
-    before, with_it = found(tmp_path / "study", tmp_path / "one")
+    before, with_it = found(tmp_path / "study", tmp_path / "one", deseasonalise=0)
     ((option, value),) = advised.items()
     command = f"--{option}" if value is True else f"--{option} {value}"
     assert re.search(rf"Learn again with {command}\b", before[what].advice)
