@@ -213,7 +213,7 @@ class _Lines:
     """Lines for the first and the last round, and a line every few seconds; in a search, also a line for each level."""
 
     def __init__(self) -> None:
-        self._next, self._level = 0.0, -1.0
+        self._next, self._level, self._step = 0.0, -1.0, ""
 
     def __call__(self, update: Round) -> None:
         level = update.row.get(SEARCH_LEVEL, self._level)
@@ -223,8 +223,10 @@ class _Lines:
             print(f"round {update.round.number}{most}: {progress_text(update)}", file=sys.stderr, flush=True)
 
     def step(self, job: Job, words: str) -> None:
-        """Print what the run does next."""
-        print(words, file=sys.stderr, flush=True)
+        """Print what the run does next, once for several exchanges."""
+        if words != self._step:
+            print(words, file=sys.stderr, flush=True)
+        self._step = words
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
         """Print the number of converged resamples, if a line is due."""

@@ -68,6 +68,13 @@ def test_every_exchange_beside_the_rounds_says_in_words_what_it_is_for(capsys):
     assert all(STEPS[part] in said for part in parts)
 
 
+def test_a_step_of_several_exchanges_is_named_once(capsys):
+    with progress_bar("run") as listener:
+        for words in ("summing", "summing", "searching", "summing"):
+            listener.step(None, words)
+    assert capsys.readouterr().err.splitlines()[-3:] == ["summing", "searching", "summing"]
+
+
 def test_resamples_that_are_done_are_counted(capsys):
     with progress_bar("run") as listener:
         listener.resampled(SimpleNamespace(resamples=30), 22, 4)
