@@ -125,7 +125,8 @@ def _share_of_repeated_rows(rows: FloatArray) -> float:
     for column in np.ascontiguousarray(rows.T + 0.0):  # minus zero becomes zero
         keys = (keys ^ column.view(np.uint64)) * MULTIPLIER
         keys ^= keys >> np.uint64(29)
-    repeated = 1 - len(np.unique(keys)) / n
+    keys.sort()
+    repeated = float((keys[1:] == keys[:-1]).sum()) / n
     for column in rows.T if repeated else ():
         _, counts = np.unique(column, return_counts=True)
         chance *= min(1.0, np.sqrt(max(float((counts * (counts - 1)).sum()), 1.0) / (n * max(n - 1, 1))))
