@@ -30,6 +30,8 @@ MAX_CHANCE_REPEATS = 0.05
 """expected number of rows that equal a given row by chance, up to which repeated rows mean anything"""
 MIN_EVIDENCE = 10.0
 """least gain in BIC, in nats, of an edge that is said to rest on one silo: weaker edges may fall with any rows"""
+MIN_SPREAD_ROWS = 10
+"""least number of rows on which a variance rests that is compared between silos"""
 NEGLIGIBLE, ROUNDED_DIGITS = 1e-6, 9
 """largest figure that rounding may cause, and the digits by which columns are compared, so that it decides no tie"""
 MIN_CONTRADICTION = 1e-3
@@ -56,7 +58,9 @@ def fault_figures(
     if not len(columns):
         return found
     sds = [np.sqrt(one[columns]) for one in variances]
-    ratios = np.log(sds[0] / sds[1])
+    rows = thin_rows(table, MAX_THINNED_ROWS)[:, columns]
+    rows = rows[~np.isnan(rows).any(axis=1)]
+    ratios = np.where(_spread_over_rows(rows - own[0][columns]), np.log(sds[0] / sds[1]), 0.0)
     distances = own[0][columns] / sds[0], rest[0][columns] / sds[1]
     opposite = np.where(distances[0] * distances[1] < 0, np.minimum(*map(np.abs, distances)), 0.0)
     for place, values in enumerate((ratios, -ratios, opposite)):
@@ -64,12 +68,20 @@ def fault_figures(
         found[place] = (float(values[most]), columns[most]) if values[most] > NEGLIGIBLE else (0.0, columns[0])
     against, at = _opposite_correlations(own[1], rest[1], (table.shape[0], other_rows), columns)
     found[3] = against, columns[at]
-    rows = thin_rows(table, MAX_THINNED_ROWS)[:, columns]
-    rows = rows[~np.isnan(rows).any(axis=1)]
     if len(rows) > len(columns):
         far = _share_of_far_rows(rows - own[0][columns], rest[1][np.ix_(columns, columns)])
         found[4:] = [(far, columns[0]), (_share_of_repeated_rows(rows), columns[0])]
     return found
+
+
+def _spread_over_rows(deviations: FloatArray) -> NDArray[np.bool_]:
+    """Whether the variance of each column of `deviations` `[n, d]` rests on `MIN_SPREAD_ROWS` rows or more.
+
+    The number of rows is (Σ x²)² / Σ x⁴. A scale that rests on a few rows is no unit, and would tell of these rows.
+    """
+    scaled = deviations / np.maximum(np.abs(deviations).max(axis=0, initial=0.0), 1e-300)
+    squares = scaled**2
+    return np.asarray(squares.sum(axis=0) ** 2 >= MIN_SPREAD_ROWS * (squares**2).sum(axis=0))
 
 
 def require_scales_of_a_sum(figures: FloatArray) -> None:

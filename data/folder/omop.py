@@ -74,7 +74,7 @@ class Cohort(Records):
     """last index date"""
 
 
-class Column(Records):
+class ColumnOfRecords(Records):
     """A column from the records around the index date."""
 
     value: Literal["last", "count", "present"]
@@ -90,7 +90,7 @@ class Column(Records):
         return self
 
 
-class Outcome(Records):
+class TimeToRecord(Records):
     """Two columns: the days to the first record after the index date, and whether it was observed (1, 0)."""
 
     value: Literal["time"]
@@ -108,7 +108,7 @@ class Omop(Part):
     """A table from databases in the OMOP common data model."""
 
     cohort: Cohort
-    columns: Annotated[dict[str, Demographic | Column | Outcome], Field(min_length=1)]
+    columns: Annotated[dict[str, Demographic | ColumnOfRecords | TimeToRecord], Field(min_length=1)]
     """by name, what a column has: "age" at the index date in years, "sex", or records"""
     window: Annotated[list[Day], Field(min_length=2, max_length=2)] = [-365, 0]
     """first and last day relative to the index date, for columns without a window"""
@@ -118,7 +118,7 @@ class Omop(Part):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _check_window(self.window)
-        events = [one.event for one in self.columns.values() if isinstance(one, Outcome)]
+        events = [one.event for one in self.columns.values() if isinstance(one, TimeToRecord)]
         twice = [name for name in (*self.columns, *events) if (*self.columns, *events).count(name) > 1]
         if twice:
             raise ValueError(f"two columns are called {quoted(twice[0])}")
@@ -181,7 +181,7 @@ class Compiler:
                 selected.append(f"CASE c.gender_concept_id {sexes} END AS {_name(name)}")
             else:
                 alias = f"r{number}"
-                if isinstance(column, Outcome):
+                if isinstance(column, TimeToRecord):
                     columns, records = self._outcome(name, column, alias)
                 else:
                     columns, records = self._column(name, column, alias)
@@ -230,7 +230,7 @@ class Compiler:
         chosen = "SELECT * FROM observed" + (f"\nWHERE {' AND '.join(limits)}" if limits else "")
         return (("entries", entries), ("observed", present), ("cohort", chosen))
 
-    def _column(self, name: str, column: Column, alias: str) -> tuple[list[str], str]:
+    def _column(self, name: str, column: ColumnOfRecords, alias: str) -> tuple[list[str], str]:
         """The selected column, and the subquery of its records."""
         table, concept, date = SOURCES[column.domain]
         first, last = column.window or self.omop.window
@@ -252,7 +252,7 @@ class Compiler:
         value = f"CASE WHEN {number} > 0 THEN 'yes' ELSE 'no' END" if column.value == "present" else number
         return [f"{value} AS {_name(name)}"], counted
 
-    def _outcome(self, name: str, outcome: Outcome, alias: str) -> tuple[list[str], str]:
+    def _outcome(self, name: str, outcome: TimeToRecord, alias: str) -> tuple[list[str], str]:
         """The columns of the time and of the event, and the subquery of the first record after the index date."""
         table, concept, date = SOURCES[outcome.domain]
         first = (

@@ -83,6 +83,9 @@ OTHER_SCHEMAS = {
     "unit_of": [{"unit_of": {"x": "kg"}}],
     "aside": [{"aside": {"q": "empty"}}],
     "knowledge": [],
+    "independent_share": [{"independent_share": 0.0}],  # otherwise a known factor of the whole sum
+    "survival": [{"survival": {"death": ("x", "y")}}, {"survival": {"death": ("name", "q")}}],
+    "survival_empty": [{"survival_empty": {"a": (1, 0)}}],
 }
 
 

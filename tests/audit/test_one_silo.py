@@ -266,6 +266,9 @@ CHANGES = {
     "targets": [{"s": (("age",),)}, {"s": (("hiv",),)}, {"t": (("age",),)}],
     "condition_names": [{"s": ("x", "y")}, {"s": ("hiv",)}],
     "compares_conditions": [True],
+    "independent_share": [0.5, 0.0, float("nan")],
+    "survival": [{"death": ("hiv", "age")}, {"death": ("age", "hiv")}],
+    "survival_empty": [{"s": (1, 0)}, {"s": (0, ROWS)}],
 }
 """by field of a schema, values that an honest coordinator would not send"""
 LIES: list[tuple[str, Schema]] = [
@@ -317,6 +320,7 @@ class TestImages:
             "complete": ("hiv", "sex"),
             "words": {"hiv": ("yes",), "sex": ("f",)},
             "transforms": {"hiv": "log"},
+            "survival": {"death": ("hiv", "age")},
             "fixed_transforms": {"hiv": "log"},
             "fixed_dates": {"hiv": ("ymd", "2020-01-01")},
             "stretches": {"s": (ROWS,)},

@@ -62,6 +62,7 @@ def test_a_run_leaves_all_its_files(series, capsys):
     folder = Path("r")
     assert {path.name for path in folder.iterdir()} == {*FILES} - {
         *("model.bif", "averaged.csv", "changes.csv", "posterior.csv", "posterior_graphs.csv"),
+        *("survival.csv", "survival.png"),
         *("intensities.csv", "delays.png"),  # of event sequences
         "targets.csv",  # of experiments whose targets are not known
     }

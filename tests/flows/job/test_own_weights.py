@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedbnsl import learn
+from fedbnsl.algorithms.core.adjustment import NO_ADJUSTMENT
 from fedbnsl.algorithms.core.protocol import Round, Traffic
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import WEIGHTS_DIFFER
@@ -17,6 +18,7 @@ from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.data.federated import FederatedData, continuous, time_series, with_gaps
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.flows.job import continuation
+from fedbnsl.flows.job.job import Session
 from fedbnsl.tracking.result import Diagnosed
 from tests.algorithms.curved import curved
 from tests.algorithms.score.test_own_weights import NAMES, silos_of
@@ -133,9 +135,11 @@ def test_the_model_that_gains_more_is_kept_and_the_bytes_of_both_count(monkeypat
     monkeypatch.setattr(continuation, "_with_curved_effects", tried(curved_gain, 30))
     monkeypatch.setattr(continuation, "_with_own_weights", tried(own_gain, 400))
     job = SimpleNamespace(
-        settings=SimpleNamespace(algorithm="auto", diagnose=True), spec=SimpleNamespace(settings=SecureLinear())
+        settings=SimpleNamespace(algorithm="auto", diagnose=True, deseasonalise=None),
+        spec=SimpleNamespace(settings=SecureLinear()),
+        adjustment=NO_ADJUSTMENT,
     )
-    session = SimpleNamespace(schema=Schema(("a", "b"), {"one": 9}))
+    session = Session(Schema(("a", "b"), {"one": 9}), connect=None)
     ended = SimpleNamespace(outcome="converged", broken_off="", server=None)
     monkeypatch.setattr(continuation, "_checked_linear_errors", lambda linear, session: None)
     found = continuation.continued(job, session, None, ended, Diagnosed((), 1000))
