@@ -66,7 +66,7 @@ def fault_figures(
     for place, values in enumerate((ratios, -ratios, opposite)):
         most = int(np.argmax(np.round(values, ROUNDED_DIGITS)))
         found[place] = (float(values[most]), columns[most]) if values[most] > NEGLIGIBLE else (0.0, columns[0])
-    against, at = _opposite_correlations(own[1], rest[1], (table.shape[0], other_rows), columns)
+    against, at = _opposite_correlations(own[1], rest[1], table.shape[0], other_rows, columns, rows - own[0][columns])
     found[3] = against, columns[at]
     if len(rows) > len(columns):
         far = _share_of_far_rows(rows - own[0][columns], rest[1][np.ix_(columns, columns)])
@@ -97,18 +97,26 @@ def require_scales_of_a_sum(figures: FloatArray) -> None:
 
 
 def _opposite_correlations(
-    own: FloatArray, rest: FloatArray, rows: tuple[float, float], columns: NDArray[np.int64]
+    own: FloatArray,
+    rest: FloatArray,
+    own_rows: float,
+    other_rows: float,
+    columns: NDArray[np.int64],
+    deviations: FloatArray,
 ) -> tuple[float, int]:
     """The significance of correlations that have opposite signs, and the place in `columns` with most of them.
 
-    For a pair it is the smaller of both |artanh r| √(n − 3), which are standard normal if the correlation is zero.
+    For a pair it is the smaller of two numbers, which are standard normal if the correlation is zero. Of the others,
+    this is |artanh r| √(n − 3). Of the silo, it is studentised by its `deviations` `[n, d]`: with heavy tails, few rows
+    may give a large correlation.
     """
-    scores = []
-    for S, n in zip((own, rest), rows, strict=True):
-        scales = np.sqrt(np.diag(S)[columns])
-        R = np.clip(S[np.ix_(columns, columns)] / np.outer(scales, scales), -1 + 1e-9, 1 - 1e-9)
-        scores.append(np.arctanh(R) * np.sqrt(max(n - 3, 0.0)))
-    against = np.where(scores[0] * scores[1] < 0, np.minimum(*map(np.abs, scores)), 0.0)
+    scales = np.sqrt(np.diag(rest)[columns])
+    R = np.clip(rest[np.ix_(columns, columns)] / np.outer(scales, scales), -1 + 1e-9, 1 - 1e-9)
+    others = np.arctanh(R) * np.sqrt(max(other_rows - 3, 0.0))
+    squares = deviations**2
+    spread = np.sqrt(np.maximum(squares.T @ squares / max(len(squares), 1), 1e-300))
+    mine = own[np.ix_(columns, columns)] / spread * np.sqrt(own_rows)
+    against = np.where(mine * others < 0, np.minimum(np.abs(mine), np.abs(others)), 0.0)
     return float(against.max()), int(np.argmax(against.sum(axis=0)))
 
 
