@@ -413,7 +413,7 @@ def _survival(result: RunResult) -> Iterator[Block]:
             yield Paragraph(one.reason, "warning")
             continue
         node = one.node
-        yield Paragraph(f"{_survival_summary(node)} {one.basis}")
+        yield Paragraph(_survival_summary(node))
         if node.terms:
             yield ReportTable(HAZARD_COLUMNS, [row[1:] for row in files.hazard_rows(node)])
             yield note(
