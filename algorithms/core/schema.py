@@ -233,9 +233,9 @@ class Schema:
         )
 
     def without_survival_columns(self, survival: dict[str, tuple[str, str]], kind: Kind) -> "Schema":
-        """The schema in which the columns of the outcomes in `survival` are no variables; the inverse of the above.
+        """The schema without the columns of the outcomes in `survival` among its variables.
 
-        `kind` is the kind of the other columns.
+        This undoes `with_survival_columns`; `kind` is the kind of the other columns.
         """
         columns = tuple(dict.fromkeys(name for pair in survival.values() for name in pair))
         places = [self.variables.index(name) for name in columns]

@@ -356,7 +356,7 @@ def _rows_of(tables: Mapping[str, Table], schema: Schema) -> tuple[dict[str, Any
 
 
 def nodes_left_out(schema: Schema, about: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns that are no variables, and the declared survival outcomes without both columns."""
+    """The columns that were left out, and the survival outcomes of which a column was left out."""
     return (*schema.aside, *(name for name in about.get("survival", {}) if name not in schema.survival))
 
 

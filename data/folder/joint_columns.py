@@ -12,7 +12,6 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -515,8 +514,8 @@ def _shapes(table: Table, numbers: Sequence[int]) -> Iterator[ColumnProfile]:
     """What decides transforms of the columns `numbers` of `table` `[n_rows, d]`, which is already read."""
     sample = thin_rows(table, SAMPLED_ROWS)
     sample = sample[:: max(1, len(sample) // SAMPLED_ROWS), numbers].astype(np.float64)
-    low = reduce(np.fmin, (np.fmin.reduce(rows, axis=0) for rows in chunks(table)))[numbers]
-    high = reduce(np.fmax, (np.fmax.reduce(rows, axis=0) for rows in chunks(table)))[numbers]
+    ends = np.array([(np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)) for rows in chunks(table)])
+    low, high = np.fmin.reduce(ends[:, 0])[numbers], np.fmax.reduce(ends[:, 1])[numbers]
     facts = zip(suggested_transforms(sample), has_far_numbers(sample, low, high).tolist(), low.tolist(), strict=True)
     for shape, far, least in facts:
         negative, zeros = least < 0, int(least == 0)

@@ -43,8 +43,8 @@ class QuerySource:
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def _database_and_query(self) -> tuple[str, str]:
-        """The database and the query. Raises `BadInput` if the file lacks one of them."""
+    def _lines(self) -> tuple[str, str]:
+        """The database, and the query below it, which may be empty; raises `BadInput` without a database."""
         try:
             first, _, query = self.path.read_text(encoding="utf-8-sig").strip().partition("\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -54,34 +54,34 @@ class QuerySource:
             raise BadInput(
                 f"{self.path}: line 1 names no database: it must be a comment such as -- sqlite:////data/hospital.db"
             )
-        if query.strip():
-            return database[1], query.strip().rstrip(";")
-        cohort = self._declared_cohort(database[1])
-        if cohort is None:
-            raise BadInput(f'{self.path}: there is no query below line 1, and no "omop" in the {ABOUT} beside it')
-        return database[1], cohort.query
+        return database[1], query.strip().rstrip(";")
 
-    def _declared_cohort(self, database: str) -> Compiler | None:
-        """The compiler of the query from the about.json beside the file; None if it declares no table of OMOP."""
+    @cached_property
+    def _cohort(self) -> Compiler | None:
+        """What compiles the query from the about.json beside the file; None if the file has its own query.
+
+        Raises `BadInput` if there is neither.
+        """
+        database, query = self._lines
+        if query:
+            return None
         place = self.path.parent
         omop = parse_about(read_about(place), str(place / ABOUT)).omop
-        return Compiler.for_database(omop, database, str(self.path)) if omop else None
+        if omop is None:
+            raise BadInput(f'{self.path}: there is no query below line 1, and no "omop" in the {ABOUT} beside it')
+        return Compiler.for_database(omop, database, str(self.path))
 
     @cached_property
     def compiled(self) -> str | None:
         """The query that is compiled from a declaration; None if the file has its own query."""
-        database, query = self._database_and_query
-        cohort = self._declared_cohort(database)
-        return query if cohort and cohort.query == query else None
+        return self._cohort.query if self._cohort else None
 
     def attrition(self) -> list[tuple[str, int]]:
-        """The number of patients in the database and after each step to the cohort of a compiled query."""
-        database, _ = self._database_and_query
-        cohort = self._declared_cohort(database)
-        return [(step, self._count(database, query)) for step, query in cohort.attrition] if cohort else []
+        """The number of patients in the database and after each step to the cohort; empty without a declaration."""
+        return [(step, self._count(query)) for step, query in (self._cohort.attrition if self._cohort else ())]
 
-    def _count(self, database: str, query: str) -> int:
-        result = self._run_query(database, query)
+    def _count(self, query: str) -> int:
+        result = self._run(query)
         next(result)
         return int(next(result).column(0)[0].as_py())
 
@@ -127,11 +127,10 @@ class QuerySource:
         """The place of row `row` (from 0) of the result."""
         return f"{self.path}: row {row + 1}"
 
-    def _run(self) -> Any:
-        """Yield the names of the columns, then batches of rows."""
-        return self._run_query(*self._database_and_query)
-
-    def _run_query(self, database: str, query: str) -> Any:
+    def _run(self, query: str | None = None) -> Any:
+        """Yield the names of the columns, then batches of rows, of `query` or, without one, of the file's query."""
+        database, own = self._lines
+        query = query or self.compiled or own
         return (
             self._run_duckdb(database, query) if database.startswith(DUCKDB) else self._run_sqlalchemy(database, query)
         )

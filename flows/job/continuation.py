@@ -134,8 +134,8 @@ def _without_season(linear: Continued, session: Session, number: int) -> Continu
     their model is of the series with the season, and if the time of the day is a variable, because it would be constant
     without its season.
     """
-    found_season = Adjustment(period=series_findings.season_of(linear.diagnosed.sums))
-    job = replace(linear.job, season=(found_season | linear.job.adjustment).period)
+    season_now = Adjustment(period=series_findings.season_of(linear.diagnosed.sums))
+    job = replace(linear.job, season=(season_now | linear.job.adjustment).period)
     longest = [max(session.schema.recorded_stretches(silo), default=0) for silo in session.schema.silos]
     filled = session.schema.gaps or job.imputation_model.rows
     if min(longest) < job.adjustment.min_rows or filled or columns.without_causes(session.schema.variables):

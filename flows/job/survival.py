@@ -56,13 +56,14 @@ def survival_outcomes(job: Job, session: Session, last: Round[object]) -> tuple[
     if last.broken_off:
         return tuple(SurvivalOutcome(name, *pair, why=last.broken_off) for name, pair in schema.survival.items())
     own = survival_job(job)
-    return tuple(
-        unless_refused(
-            lambda number=number, name=name: fitted_outcome(own, session, number, name),  # type: ignore[misc]
-            lambda refusal, name=name: SurvivalOutcome(name, *schema.survival[name], why=refusal),  # type: ignore[misc]
+
+    def outcome(number: int, name: str) -> SurvivalOutcome:
+        return unless_refused(
+            lambda: fitted_outcome(own, session, number, name),
+            lambda refusal: SurvivalOutcome(name, *schema.survival[name], why=refusal),
         )
-        for number, name in enumerate(schema.survival, start=1)
-    )
+
+    return tuple(outcome(number, name) for number, name in enumerate(schema.survival, start=1))
 
 
 def fitted_outcome(job: Job, session: Session, number: int, name: str) -> SurvivalOutcome:

@@ -151,23 +151,21 @@ class Guard:
     def _check_condition(self, silo: str, declared: Declared, own: Declared) -> None:
         """Raise `NotAllowed` unless the coordinator names the same column of conditions as the owner."""
         theirs, ours = declared.reading.conditions_column, own.reading.condition
-        if theirs == ours or (theirs is None and (ours is None or declared.reading.targets == ())) or not self.remote:
+        if theirs is None and (ours is None or declared.reading.targets == ()):
             return
-        has = "no column of conditions" if ours is None else f"the column of conditions '{ours}'"
-        raise NotAllowed(
-            f"silo {silo}: its owner's about.json declares {has}, but the coordinator names "
-            f"{'none' if theirs is None else repr(theirs)} (--condition): agree on one about.json"
-        )
+        self._check_same_column(silo, "conditions", "--condition", theirs, ours)
 
     def _check_cluster(self, silo: str, declared: Declared, own: Declared) -> None:
         """Raise `NotAllowed` unless the coordinator names the same column of clusters as the owner."""
-        theirs, ours = declared.reading.cluster, own.reading.cluster
+        self._check_same_column(silo, "clusters", "--cluster", declared.reading.cluster, own.reading.cluster)
+
+    def _check_same_column(self, silo: str, of: str, option: str, theirs: str | None, ours: str | None) -> None:
         if theirs == ours or not self.remote:
             return
-        has = "no column of clusters" if ours is None else f"the column of clusters '{ours}'"
+        has = f"no column of {of}" if ours is None else f"the column of {of} '{ours}'"
         raise NotAllowed(
             f"silo {silo}: its owner's about.json declares {has}, but the coordinator names "
-            f"{'none' if theirs is None else repr(theirs)} (--cluster): agree on one about.json"
+            f"{'none' if theirs is None else repr(theirs)} ({option}): agree on one about.json"
         )
 
     @staticmethod

@@ -61,7 +61,9 @@ class Study:
         renamed = dict(zip(self.data.schema.silos, NAMES, strict=True))
         rows = {renamed[silo]: rows for silo, rows in self.data.schema.rows.items()}
         schema = type(self.data.schema)(self.data.schema.variables, rows, "continuous")
-        settings = LearnSettings(data=str(self.folder / "data"), algorithm="fed-pc", diagnose=False, bootstrap=0)
+        settings = LearnSettings(
+            data=str(self.folder / "data"), name=run_id, algorithm="fed-pc", diagnose=False, bootstrap=0
+        )
         job = job_inline(settings.named(), run_id, self.data)
         made = []
 
@@ -187,7 +189,9 @@ def test_forged_hashes_of_files_have_no_signature(copy):
     edit(copy / "signatures.json", lambda content: content["files"].update({"structure.csv": forged}))
     faults = audit(copy).faults
     assert len(faults) == 3
-    assert all(fault.startswith(f"the signature of {silo} is not valid") for silo, fault in zip(NAMES, faults))  # noqa: B905
+    assert all(
+        fault.startswith(f"the signature of {silo} is not valid") for silo, fault in zip(NAMES, faults, strict=True)
+    )
 
 
 def test_swapped_signatures_are_named(copy):
